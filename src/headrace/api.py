@@ -1,0 +1,118 @@
+"""Headrace and AsyncHeadrace: the façade on top of everything, and how to get one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from headrace.client.clients import AsyncClient, Client, documented
+from headrace.errors import InvalidOption, NotConnected
+from headrace.model.codec import DEFAULT_MAX_BODY
+from headrace.stores import Clock, Durability, Migrate, open_store
+
+
+class Headrace(Client):
+    """A connection to a store, for blocking code.
+
+    >>> with headrace.connect("sqlite:///flow.db") as hr:
+    ...     hr.commit("numbers", {"n": 1})
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Headrace on {self._store.name}, {self.status().name.lower()}>"
+
+
+class AsyncHeadrace(AsyncClient):
+    """A connection to a store, for async code.
+
+    >>> async with await headrace.aconnect("sqlite:///flow.db") as hr:
+    ...     await hr.commit("numbers", {"n": 1})
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncHeadrace on {self._store.name}, {self.status().name.lower()}>"
+
+
+documented(AsyncHeadrace, Headrace)
+
+_default: Headrace | None = None
+
+
+def connect(
+    url: str,
+    *,
+    durability: Durability | None = None,
+    migrate: Migrate = "create",
+    patience: float = 30.0,
+    max_body: int = DEFAULT_MAX_BODY,
+    clock: Clock | None = None,
+) -> Headrace:
+    """Open the store at ``url`` and return a client.
+
+    ``memory://``, ``sqlite:///flow.db`` or ``postgresql://user@host/database``; options may
+    follow as ``?durability=relaxed&schema=mine`` (``prefix`` on SQLite). ``durability`` is
+    ``safe`` unless said otherwise: what is acknowledged survives a power cut; ``relaxed``
+    is faster and may lose the last moments. ``patience`` is how many seconds an operation
+    rides out a database that is away or busy. ``migrate="auto"`` upgrades tables of an
+    older version on PostgreSQL (SQLite always does). ``clock`` gives the time in
+    milliseconds in place of the database's, for tests.
+
+    The first open client is the process default that module-level functions use.
+    """
+    global _default
+    store = open_store(url, durability=durability, migrate=migrate, patience=patience, clock=clock)
+    client = Headrace(store, max_body=_check_max_body(max_body))
+    if _default is None or _default.status() == 0:
+        _default = client
+    return client
+
+
+async def aconnect(
+    url: str,
+    *,
+    durability: Durability | None = None,
+    migrate: Migrate = "create",
+    patience: float = 30.0,
+    max_body: int = DEFAULT_MAX_BODY,
+    clock: Clock | None = None,
+) -> AsyncHeadrace:
+    """``connect`` for async code. It never becomes the process default."""
+    store = await asyncio.to_thread(
+        open_store,
+        url,
+        durability=durability,
+        migrate=migrate,
+        patience=patience,
+        clock=clock,
+    )
+    return AsyncHeadrace(store, max_body=_check_max_body(max_body))
+
+
+def default() -> Headrace:
+    """The process default, or ``NotConnected``."""
+    if _default is None or _default.status() == 0:
+        raise NotConnected("no client is open in this process: call headrace.connect(url) first.")
+    return _default
+
+
+def default_status() -> int:
+    """``status()`` of the process default; 0 if there is none."""
+    return 0 if _default is None else int(_default.status())
+
+
+def _check_max_body(max_body: int) -> int:
+    if max_body < 2:
+        raise InvalidOption(f"max_body is {max_body!r}: use bytes from 2 on.", option="max_body")
+    return max_body

@@ -1,0 +1,1 @@
+"""What a driver must offer. The docstrings are the specification."""

@@ -1,0 +1,63 @@
+"""Operations: the unit of work of a store, and of a transaction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+Steps = Generator[Any, Any, T]
+"""A running operation: it yields what its driver understands and is sent the answers."""
+
+
+class Op(Generic[T]):
+    """One operation that has not run yet: run it with ``store.run`` or ``store.arun``.
+
+    It holds a factory of steps, not the steps themselves, so that a runner can start it
+    again after a deadlock or a lost connection. One run of an operation is one
+    transaction; every step is a point where a crash leaves nothing behind. Operations of
+    one store compose: ``yield from op`` inside another operation's steps makes both one
+    transaction.
+
+    ``writes``      it changes something and needs a transaction.
+    ``relaxed``     losing it in a crash is harmless, so it need not wait for the disk.
+    ``repeatable``  running it twice gives the same answer and the same state, so a runner
+                    that lost its connection at COMMIT may simply run it again.
+    """
+
+    __slots__ = ("_steps", "_was_run", "name", "relaxed", "repeatable", "writes")
+
+    def __init__(
+        self,
+        name: str,
+        steps: Callable[[], Steps[T]],
+        *,
+        writes: bool = True,
+        relaxed: bool = False,
+        repeatable: bool = False,
+    ) -> None:
+        self.name = name
+        self.writes = writes
+        self.relaxed = relaxed
+        self.repeatable = repeatable
+        self._steps = steps
+        self._was_run = False
+
+    def __iter__(self) -> Steps[T]:
+        self._was_run = True
+        return self._steps()
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+    def __del__(self) -> None:
+        # A half-built Op (its __init__ raised) has no flag and was never meant to run.
+        if not getattr(self, "_was_run", True):
+            warnings.warn(
+                f"operation {self.name!r} was built but never run",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )

@@ -1,0 +1,72 @@
+"""Rules about contract values that every driver follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headrace.contract.values import AckResult, Page, RangeQuery
+from headrace.model.position import Position
+from headrace.model.procs import Hold, ProcState
+from headrace.model.record import Batch, TopicInfo
+from headrace.model.refusals import claim_lost, unknown_proc, unknown_seq
+
+
+def page(
+    topic: TopicInfo, low: int, high: int, batches: Sequence[Batch], query: RangeQuery
+) -> Page:
+    """Narrow ``low..high`` to what exists, to the limit, and to what the batches hold.
+
+    ``batches`` are those a driver found for the range, in reading order, perhaps fewer.
+    """
+    ends = (query.end, query.start) if query.descending else (query.start, query.end)
+    for end in ends:
+        _check_exists(topic, end)
+    low, high = max(low, topic.first_seq), min(high, topic.next_seq - 1)
+    if high < low or not batches:
+        return Page(topic, low, low - 1, low, low - 1, ())
+    if query.descending:
+        first = max(low, high - query.limit + 1, batches[-1].base_seq)
+        return Page(topic, low, high, first, high, tuple(batches))
+    last = min(high, low + query.limit - 1, batches[-1].last_seq)
+    return Page(topic, low, high, low, last, tuple(batches))
+
+
+def _check_exists(topic: TopicInfo, end: Position) -> None:
+    if end.is_seq:
+        check_seq(topic.name, end.seq or 0, topic.first_seq, topic.next_seq)
+
+
+def check_seq(topic: str, seq: int, first_seq: int, next_seq: int) -> None:
+    """Raise ``UnknownSeq`` unless the topic holds that record."""
+    if not first_seq <= seq < next_seq:
+        raise unknown_seq(topic, seq, first_seq, next_seq)
+
+
+def check_token(name: str, hold: Hold | None, token: str | None) -> Hold:
+    """The outstanding claim, if ``token`` is its own (or None, which takes any)."""
+    if hold is None or (token is not None and hold.token != token):
+        raise claim_lost(name)
+    return hold
+
+
+def check_known(wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Raise ``UnknownProc`` for the first name that was not found."""
+    for name in wanted:
+        if name not in found:
+            raise unknown_proc(name)
+
+
+def ack_outcome(digest: str | None, result: AckResult) -> str:
+    """What a proc remembers of its last ack, to answer a repeat of it."""
+    return msgspec.json.encode((digest, result)).decode()
+
+
+def repeated_ack(state: ProcState, token: str, digest: str | None) -> AckResult:
+    """The first answer, if this is the last ack once more; else ``ClaimLost``."""
+    if state.last_ack is not None and state.last_acked_token == token:
+        before, result = msgspec.json.decode(state.last_ack, type=tuple[str | None, AckResult])
+        if before == digest:
+            return result
+    raise claim_lost(state.name)

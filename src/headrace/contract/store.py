@@ -1,0 +1,246 @@
+"""The store: what every driver implements and every layer above relies on.
+
+All methods of ``TopicStore`` and ``ProcStore`` only *build* an ``Op``; ``run`` and
+``arun`` execute it. Unless an operation says otherwise: it is atomic (all of it or none);
+errors are raised from ``run`` and leave nothing written; arguments are already checked
+for form by the caller (names, counts, encodings) but not for existence; the clock is the
+store's (milliseconds since 1970), which tests may replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from headrace.contract.op import Op
+from headrace.contract.values import (
+    AckResult,
+    Capabilities,
+    ClaimResult,
+    CommitCall,
+    CommitOutcome,
+    Page,
+    ProcSpec,
+    RangeQuery,
+)
+from headrace.model.procs import Lag, ProcChanges, ProcInfo
+from headrace.model.record import TopicInfo
+
+T = TypeVar("T")
+
+
+class TopicStore(Protocol):
+    """Append-only logs.
+
+    A topic exists from its first record on. Its records have the seqs ``first_seq`` to
+    ``next_seq - 1`` without a gap, in the order in which their commits became visible: a
+    reader that has seen seq n never later finds a new record at or below n.
+    """
+
+    def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
+        """Append the records of all calls in one transaction; one outcome per call, in order.
+
+        All records get one timestamp: the clock, or the newest timestamp among the topics
+        written to if that is later, so that timestamps never fall within a topic. Each
+        part takes the next ``count`` seqs of its topic in the order of calls and parts.
+        Heads of several topics are locked in one global order, and keys before heads, so
+        that two commits cannot deadlock. Parts are stored as they are, one row each.
+
+        A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its
+        outcome is the first one if the digest is the same, else ``KeyConflict``. The other
+        calls are not affected. A failed commit leaves no gap and no topic behind.
+
+        Cost: independent of the topic's length; one row per part.
+        """
+        ...
+
+    def read(self, query: RangeQuery) -> Op[Page]:
+        """Read one page: whole batches that cover the range, and which seqs of them count.
+
+        Raises ``UnknownTopic`` when the topic has no records and never had; then
+        ``UnknownSeq`` for a ``:seq`` end outside ``first_seq..next_seq - 1``, ``start``
+        looked at before ``end`` (when descending, the high end first). Full ids and
+        timestamps need not exist. ``exclusive`` drops an exact end and has no effect on
+        timestamps, which mean the whole millisecond.
+
+        A page covers at most ``limit`` records and stops early after the batch with which
+        it passes ``max_bytes``; it always makes progress. No cursor or snapshot outlives
+        the call.
+
+        Cost: index look-ups and the batches read; independent of the topic's length.
+        """
+        ...
+
+    def topics(self, prefix: str, after: str, limit: int) -> Op[list[TopicInfo]]:
+        """List topics with records, by name (in code point order), ``after`` excluded."""
+        ...
+
+    def topic_info(self, topic: str) -> Op[TopicInfo]:
+        """Return a topic's head, or raise ``UnknownTopic``. Costs one row."""
+        ...
+
+
+class ProcStore(Protocol):
+    """Named, durable readers: each has one position and at most one outstanding claim.
+
+    Every operation that names a proc raises ``UnknownProc`` first if there is none.
+    """
+
+    def create_proc(self, spec: ProcSpec, changes: ProcChanges) -> Op[ProcInfo]:
+        """Find the proc, or make it; then apply ``changes`` to its settings.
+
+        Raises ``ProcNameTaken`` if it exists on another topic. The topic need not exist
+        yet. The offset counts only when the proc is made: ``>`` starts at the first
+        record, ``$>`` behind the newest one (by seq), an id or ``:seq`` strictly after it,
+        a timestamp at the first record of that millisecond or later. ``UnknownSeq`` if
+        ``:seq`` does not exist. Nothing is written on error.
+        """
+        ...
+
+    def claim(self, proc: str, token: str, count: int, max_bytes: int) -> Op[ClaimResult]:
+        """Hand out the next records, up to ``count``, and remember that they are out.
+
+        An outstanding claim that has not run out makes the answer ``held``; one that has
+        is given back first, exactly as ``reclaim`` would, in the same transaction. That
+        may disable the proc: the answer is then ``disabled``, and the change is kept.
+        Records are handed out in order, none skipped, none twice unless given back. The
+        batches contain at least one record of the claim, and the claim shrinks to what
+        ``max_bytes`` allows.
+
+        Relaxed: a claim lost in a crash is as if it was never made.
+        """
+        ...
+
+    def claim_any(
+        self, procs: Sequence[str], token: str, count: int, max_bytes: int
+    ) -> Op[ClaimResult]:
+        """Claim for whichever of the procs has work, the one that claimed longest ago first.
+
+        Disabled procs and those with a standing claim are passed over. ``empty`` if none
+        has work.
+        """
+        ...
+
+    def extend(self, proc: str, token: str) -> Op[int | None]:
+        """Give the claim its full time again from now; returns the new deadline.
+
+        ``ClaimLost`` unless the token is that of the outstanding claim. A claim whose time
+        ran out still stands until it is taken or given back.
+        """
+        ...
+
+    def ack(self, proc: str, token: str) -> Op[AckResult]:
+        """Move the proc behind its claim.
+
+        The token of the last ack gets the same answer again; any other token that is not
+        that of the outstanding claim raises ``ClaimLost``. Allowed while disabled. Resets
+        the count of reclaims.
+        """
+        ...
+
+    def ack_commit(self, proc: str, token: str, call: CommitCall) -> Op[AckResult]:
+        """``ack`` and ``commit`` of one call in one transaction: both or neither.
+
+        A repeat with the token of the last ack and the same content commits nothing and
+        gets the same answer; with other content it raises ``ClaimLost``. The call has no
+        key.
+        """
+        ...
+
+    def reclaim(
+        self, proc: str, token: str | None, failed_seq: int | None, error: str | None
+    ) -> Op[str]:
+        """Give the claim back; returns the range the proc falls back to, '' if none.
+
+        Errors in order: ``ProcDisabled``, ``NothingToReclaim``, ``ClaimLost`` for a wrong
+        token. Without a token whatever claim is outstanding is taken away. Counts one
+        reclaim; at ``max_reclaims`` the strategy decides: ``disable`` disables the proc,
+        ``continue`` goes on, ``dead_letter`` commits the failed record to ``<proc>-dead``
+        in the same transaction and goes on behind it.
+        """
+        ...
+
+    def inspect(self, proc: str) -> Op[ProcInfo]:
+        """Return what is known of the proc."""
+        ...
+
+    def procs(self, topic: str | None) -> Op[list[ProcInfo]]:
+        """List procs by name, of one topic or of all."""
+        ...
+
+    def disable(self, proc: str) -> Op[ProcInfo]:
+        """Stop handing out records; ``ProcAlreadyDisabled`` if so. A claim stays as it is."""
+        ...
+
+    def resume(self, proc: str) -> Op[ProcInfo]:
+        """Hand out records again, reclaims at 0; ``ProcAlreadyActive`` if so."""
+        ...
+
+    def destroy(self, proc: str) -> Op[ProcInfo]:
+        """Remove the proc and its claim; returns its last state. No other proc is touched."""
+        ...
+
+    def seek(self, proc: str, offset: str) -> Op[ProcInfo]:
+        """Move the proc as if it were made now with this offset; drops its claim.
+
+        ``UnknownSeq`` as in ``create_proc``.
+        """
+        ...
+
+    def update_proc(self, proc: str, changes: ProcChanges) -> Op[ProcInfo]:
+        """Change settings; they count from the next claim or reclaim on."""
+        ...
+
+    def lag(self, proc: str) -> Op[Lag]:
+        """How many records are not acked, and how old the oldest of them is."""
+        ...
+
+    def pending(self, procs: Sequence[str] | None) -> Op[list[str]]:
+        """Names of active procs (of those named, or all) that have not acked everything.
+
+        A named proc that does not exist raises ``UnknownProc``.
+        """
+        ...
+
+
+class Store(TopicStore, ProcStore, Protocol):
+    """A database with Headrace in it.
+
+    ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one
+    telemetry event. They retry by themselves, until the store's patience ends, whatever
+    is safe to retry: deadlocks and serialisation failures, a busy database, and a lost
+    connection as long as COMMIT was not sent. After a COMMIT whose answer was lost they
+    find out what became of it; ``OutcomeUnknown`` is raised only when nobody can tell any
+    more. ``StoreUnavailable`` and ``StoreBusy`` mean that nothing was written.
+
+    Cancelling ``arun`` waits for an outcome that is already under way.
+
+    A store may be used from many threads, or from many tasks of one event loop. After a
+    fork the child opens connections of its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """The driver's name, for people."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do beyond the contract."""
+        ...
+
+    def run(self, op: Op[T]) -> T:
+        """Execute an operation and wait for it."""
+        ...
+
+    async def arun(self, op: Op[T]) -> T:
+        """Execute an operation without blocking the event loop."""
+        ...
+
+    def close(self) -> None:
+        """Release what ``run`` opened. Idempotent."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what ``arun`` opened. Idempotent."""
+        ...

@@ -1,0 +1,143 @@
+"""What goes into operations and comes out of them.
+
+All of these encode and decode with msgspec: the same values travel over HTTP and to
+Spark's executors.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headrace.model.position import OPEN, Position, record_id
+from headrace.model.record import Batch, TopicInfo
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """``count`` records for one topic, as JSON lines: one row of the batch table."""
+
+    topic: str
+    count: int
+    body: str
+    headers: str | None = None
+
+
+class CommitCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One caller's records, in order, and its idempotency key if it has one."""
+
+    parts: tuple[Part, ...]
+    key: str | None = None
+    digest: str | None = None
+    key_ttl_ms: int = 24 * 3600 * 1000
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """``count`` neighbouring records of a topic."""
+
+    topic: str
+    first_seq: int
+    count: int
+
+
+class Committed(msgspec.Struct, frozen=True, tag="committed"):
+    """A call's records are in the log: one span per part, all with one timestamp."""
+
+    ts: int
+    spans: tuple[Span, ...]
+
+    def ids(self) -> list[str]:
+        """The ids of all records, part by part."""
+        return [
+            record_id(self.ts, seq)
+            for span in self.spans
+            for seq in range(span.first_seq, span.first_seq + span.count)
+        ]
+
+
+class KeyConflict(msgspec.Struct, frozen=True, tag="key_conflict"):
+    """The call's key was used before with other content; nothing of the call was written."""
+
+    key: str
+
+
+CommitOutcome = Committed | KeyConflict
+
+
+class RangeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records of a topic to read, and how many at the most.
+
+    ``start`` and ``end`` are the low and the high end whichever way one reads.
+    """
+
+    topic: str
+    start: Position = OPEN
+    end: Position = OPEN
+    exclusive: bool = False
+    descending: bool = False
+    limit: int
+    max_bytes: int
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A stretch of a range: whole batches in reading order, of which ``first..last`` count.
+
+    ``low..high`` is the whole range as it was found, narrowed to records that exist; it is
+    empty when ``high < low``. Reading goes on behind ``last`` (before ``first``, when
+    descending) until the range is done.
+    """
+
+    topic: TopicInfo
+    low: int
+    high: int
+    first: int
+    last: int
+    batches: tuple[Batch, ...]
+
+
+class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A proc to be found, or made if there is none of that name."""
+
+    name: str
+    topic: str
+    offset: str
+
+
+class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim got.
+
+    ``claimed`` has records; ``empty`` means there are none to hand out; ``held`` that
+    another claim is outstanding; ``disabled`` that the proc is, perhaps by this very call.
+    """
+
+    state: Literal["claimed", "empty", "held", "disabled"]
+    proc: str
+    topic: str = ""
+    first_seq: int = 0
+    last_seq: int = -1
+    deadline: int | None = None
+    skipped: tuple[int, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    error: str | None = None
+
+
+class AckResult(msgspec.Struct, frozen=True):
+    """The acknowledged range ``first..last``, and what was committed with it."""
+
+    range: str
+    committed: Committed | None = None
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store can do beyond the contract. Ask this, never the driver's name.
+
+    ``survives_restart``      what was committed is there after the process is gone.
+    ``is_shared``             other processes can use the same store.
+    ``resolves_outcome``      a connection lost at COMMIT can be asked about afterwards.
+    ``has_record_view``       a SQL view shows single records to anyone with a SQL shell.
+    """
+
+    survives_restart: bool
+    is_shared: bool
+    resolves_outcome: bool
+    has_record_view: bool

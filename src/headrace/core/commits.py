@@ -1,0 +1,106 @@
+"""From what a user commits to the call a store understands, and back to ids."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from headrace.contract.values import CommitCall, CommitOutcome, Committed, Part
+from headrace.errors import InvalidBody, InvalidOption, KeyReused
+from headrace.model.codec import encode_bodies, encode_headers, pack
+from headrace.model.names import check_topic
+from headrace.model.position import record_id
+
+Headers = Mapping[str, str]
+Entry = tuple[str, Any] | tuple[str, Any, Headers | None]
+"""One record to commit: (topic, body) or (topic, body, headers)."""
+
+LONGEST_KEY = 500
+
+
+class Prepared(NamedTuple):
+    """A call that is checked and encoded, and the topic of each record as it was given."""
+
+    call: CommitCall
+    topics: Sequence[str]
+
+    def ids(self, outcome: CommitOutcome) -> list[str]:
+        """The ids of the records, in the order in which they were given."""
+        if not isinstance(outcome, Committed):
+            raise KeyReused(
+                f"key {outcome.key!r} was used before with other content: nothing was written; "
+                "a key belongs to one commit, so choose another one.",
+                key=outcome.key,
+            )
+        seqs: dict[str, list[int]] = {}
+        for span in outcome.spans:
+            numbers = range(span.first_seq, span.first_seq + span.count)
+            seqs.setdefault(span.topic, []).extend(numbers)
+        upcoming = {topic: iter(numbers) for topic, numbers in seqs.items()}
+        return [record_id(outcome.ts, next(upcoming[topic])) for topic in self.topics]
+
+
+def prepare(
+    entries: Sequence[Entry],
+    *,
+    headers: Headers | None = None,
+    key: str | None = None,
+    max_body: int,
+    with_digest: bool = False,
+) -> Prepared:
+    """Check and encode entries: all names before all bodies, and nothing written on error.
+
+    ``headers`` go with every entry that has none of its own.
+    """
+    _check_key(key)
+    topics = [_topic(entry) for entry in entries]
+    lines = encode_bodies([entry[1] for entry in entries], max_body=max_body)
+    default = encode_headers(headers)
+    beside = [
+        encode_headers(entry[2]) if len(entry) == 3 and entry[2] is not None else default
+        for entry in entries
+    ]
+    parts = tuple(_parts(topics, lines, beside))
+    digest = _digest(parts) if key is not None or with_digest else None
+    return Prepared(CommitCall(parts=parts, key=key, digest=digest), topics)
+
+
+def _parts(topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]) -> Iterator[Part]:
+    for topic in dict.fromkeys(topics):
+        mine = [index for index, name in enumerate(topics) if name == topic]
+        is_alone = len(mine) == len(topics)
+        rows = pack(
+            lines if is_alone else [lines[index] for index in mine],
+            beside if is_alone else [beside[index] for index in mine],
+        )
+        for count, body, headers in rows:
+            yield Part(topic, count, body, headers)
+
+
+def _topic(entry: object) -> str:
+    if not isinstance(entry, tuple) or len(entry) not in (2, 3):
+        raise InvalidBody(
+            f"{entry!r:.80} is not an entry: commit a list of (topic, body) or "
+            "(topic, body, headers), or one topic and one body.",
+            path="$",
+        )
+    return check_topic(entry[0])
+
+
+def _check_key(key: object) -> None:
+    if key is None:
+        return
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or "\0" in key:
+        raise InvalidOption(
+            f"key is {key!r:.80}: use 1 to {LONGEST_KEY} characters of text.", option="key"
+        )
+
+
+def _digest(parts: Sequence[Part]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        for text in (part.topic, part.body, part.headers or ""):
+            digest.update(text.encode())
+            digest.update(b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,81 @@
+"""Module-level functions over the process default: ``headrace.commit(...)`` and friends.
+
+Each raises ``NotConnected`` until ``headrace.connect`` was called.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from headrace.api import Headrace
+from headrace.api import default as default_client
+from headrace.api import default_status as status
+from headrace.core.commits import Entry, Headers
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _forward(method: Callable[Concatenate[Headrace, P], R]) -> Callable[P, R]:
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return method(default_client(), *args, **kwargs)
+
+    return call
+
+
+@overload
+def commit(
+    topic: str, body: Any, *, headers: Headers | None = None, key: str | None = None
+) -> str: ...
+@overload
+def commit(
+    topic: Sequence[Entry],
+    body: None = None,
+    *,
+    headers: Headers | None = None,
+    key: str | None = None,
+) -> list[str]: ...
+def commit(
+    topic: str | Sequence[Entry],
+    body: Any = None,
+    *,
+    headers: Headers | None = None,
+    key: str | None = None,
+) -> str | list[str]:
+    """``Headrace.commit`` on the process default."""
+    # A ParamSpec cannot carry overloads, so this one is written out.
+    return default_client().commit(topic, body, headers=headers, key=key)
+
+
+commit_many = _forward(Headrace.commit_many)
+range = _forward(Headrace.range)
+revrange = _forward(Headrace.revrange)
+iterate = _forward(Headrace.iterate)
+length = _forward(Headrace.length)
+topic_info = _forward(Headrace.topic_info)
+topics = _forward(Headrace.topics)
+proc = _forward(Headrace.proc)
+procs = _forward(Headrace.procs)
+available_proc = _forward(Headrace.available_proc)
+wait_for_procs = _forward(Headrace.wait_for_procs)
+close = _forward(Headrace.close)
+
+__all__ = [
+    "available_proc",
+    "close",
+    "commit",
+    "commit_many",
+    "iterate",
+    "length",
+    "proc",
+    "procs",
+    "range",
+    "revrange",
+    "status",
+    "topic_info",
+    "topics",
+    "wait_for_procs",
+]

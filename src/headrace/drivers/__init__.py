@@ -1,0 +1,1 @@
+"""One package per database; each implements ``headrace.contract.store.Store``."""

@@ -1,0 +1,206 @@
+"""Topics in memory, with an undo list in place of a transaction."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from headrace.contract.op import Op, Steps
+from headrace.contract.shared import check_seq, page
+from headrace.contract.values import (
+    CommitCall,
+    CommitOutcome,
+    Committed,
+    KeyConflict,
+    Page,
+    Part,
+    RangeQuery,
+    Span,
+)
+from headrace.model.position import Crossing, Position, highest, lowest
+from headrace.model.procs import Hold, ProcState
+from headrace.model.record import Batch, TopicInfo
+from headrace.model.refusals import unknown_topic
+
+T = TypeVar("T")
+
+
+@dataclass
+class TopicData:
+    """A topic: its batches in order."""
+
+    batches: list[Batch] = field(default_factory=list)
+    first_seq: int = 0
+    next_seq: int = 0
+    last_ts: int = 0
+
+    def crossing(self, ts: int) -> Crossing:
+        """Where a timestamp cuts the topic."""
+        first = bisect_left(self.batches, ts, key=lambda batch: batch.ts)
+        after = bisect_right(self.batches, ts, key=lambda batch: batch.ts)
+        return Crossing(self._seq_at(first), self._seq_at(after))
+
+    def _seq_at(self, index: int) -> int:
+        return self.batches[index].base_seq if index < len(self.batches) else self.next_seq
+
+    def cover(self, low: int, high: int) -> list[Batch]:
+        """The batches that hold the records low..high."""
+        first = bisect_right(self.batches, low, key=lambda batch: batch.base_seq) - 1
+        last = bisect_right(self.batches, high, key=lambda batch: batch.base_seq)
+        return self.batches[max(first, 0) : last]
+
+
+@dataclass
+class Data:
+    """All that a memory store holds."""
+
+    topics: dict[str, TopicData] = field(default_factory=dict)
+    procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
+    once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
+    undo: list[Callable[[], object]] = field(default_factory=list)
+
+
+def immediate(name: str, act: Callable[[], T], *, writes: bool = True) -> Op[T]:
+    """An operation that has no steps to wait for."""
+
+    def steps() -> Steps[T]:
+        yield from ()
+        return act()
+
+    return Op(name, steps, writes=writes)
+
+
+class MemoryTopics:
+    """The topic operations."""
+
+    data: Data
+
+    def now(self) -> int:
+        """The clock in milliseconds."""
+        raise NotImplementedError
+
+    def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
+        return immediate("commit", lambda: self._commit(calls))
+
+    def _commit(self, calls: Sequence[CommitCall]) -> list[CommitOutcome]:
+        now = self.now()
+        topics = {
+            part.topic for call in calls if not self._is_taken(call, now) for part in call.parts
+        }
+        ts = max(now, *(self.topic_data(name).last_ts for name in topics), 0)
+        return [self._commit_one(call, now, ts) for call in calls]
+
+    def _is_taken(self, call: CommitCall, now: int) -> bool:
+        return call.key in self.data.once and self.data.once[call.key][0] > now
+
+    def _commit_one(self, call: CommitCall, now: int, ts: int) -> CommitOutcome:
+        if call.key is None:
+            return self.append(call.parts, ts)
+        if self._is_taken(call, now):
+            _, digest, outcome = self.data.once[call.key]
+            return outcome if digest == call.digest else KeyConflict(call.key)
+        outcome = self.append(call.parts, ts)
+        self._put(self.data.once, call.key, (now + call.key_ttl_ms, call.digest, outcome))
+        return outcome
+
+    def append(self, parts: Sequence[Part], ts: int | None = None) -> Committed:
+        """Number the parts and keep them."""
+        if ts is None:
+            ts = max(self.now(), *(self.topic_data(part.topic).last_ts for part in parts), 0)
+        spans = tuple(self._append_one(part, ts) for part in parts)
+        return Committed(ts if parts else 0, spans)
+
+    def _append_one(self, part: Part, ts: int) -> Span:
+        topic = self.topic_data(part.topic)
+        seq, last_ts = topic.next_seq, topic.last_ts
+
+        def undo() -> None:
+            topic.batches.pop()
+            topic.next_seq, topic.last_ts = seq, last_ts
+
+        self.data.undo.append(undo)
+        topic.batches.append(Batch(seq, part.count, ts, part.body, part.headers))
+        topic.next_seq, topic.last_ts = seq + part.count, ts
+        return Span(part.topic, seq, part.count)
+
+    def read(self, query: RangeQuery) -> Op[Page]:
+        return immediate("read", lambda: self._read(query), writes=False)
+
+    def _read(self, query: RangeQuery) -> Page:
+        topic = self.topic_data(query.topic)
+        info = self._info(query.topic)
+        low = lowest(query.start, query.exclusive, _cut(topic, query.start))
+        high = highest(query.end, query.exclusive, _cut(topic, query.end))
+        bottom, top = max(low, topic.first_seq), min(high, topic.next_seq - 1)
+        if query.descending:
+            batches = topic.cover(max(bottom, top - query.limit + 1), top)[::-1]
+        else:
+            batches = topic.cover(bottom, min(top, bottom + query.limit - 1))
+        return page(info, low, high, within(batches, query.max_bytes), query)
+
+    def topics(self, prefix: str, after: str, limit: int) -> Op[list[TopicInfo]]:
+        def act() -> list[TopicInfo]:
+            names = sorted(
+                name
+                for name, topic in self.data.topics.items()
+                if topic.next_seq and name > after and name.startswith(prefix)
+            )
+            return [self._info(name) for name in names[:limit]]
+
+        return immediate("topics", act, writes=False)
+
+    def topic_info(self, topic: str) -> Op[TopicInfo]:
+        return immediate("topic_info", lambda: self._info(topic), writes=False)
+
+    def _info(self, name: str) -> TopicInfo:
+        topic = self.topic_data(name)
+        if topic.next_seq == 0:
+            raise unknown_topic(name)
+        return TopicInfo(name, topic.first_seq, topic.next_seq, topic.last_ts)
+
+    def topic_data(self, name: str) -> TopicData:
+        """A topic by name; one without records is as good as none."""
+        return self.data.topics.setdefault(name, TopicData())
+
+    def position_after(self, name: str, position: Position) -> int | None:
+        """The seq that comes after a position; None while it lies beyond the topic's end."""
+        topic = self.topic_data(name)
+        if position.is_seq:
+            seq = position.seq or 0
+            check_seq(name, seq, topic.first_seq, topic.next_seq)
+            return seq + 1
+        cut = _cut(topic, position)
+        assert cut is not None
+        return None if cut.first >= topic.next_seq else lowest(position, True, cut)
+
+    def _put(self, where: dict[str, T], key: str, value: T | None) -> None:
+        """Set (or remove, with None) an entry so that it can be undone."""
+        before = where.get(key)
+
+        def undo() -> None:
+            if before is None:
+                where.pop(key, None)
+            else:
+                where[key] = before
+
+        self.data.undo.append(undo)
+        if value is None:
+            where.pop(key, None)
+        else:
+            where[key] = value
+
+
+def _cut(topic: TopicData, end: Position) -> Crossing | None:
+    return None if end.ts is None else topic.crossing(end.ts)
+
+
+def within(batches: list[Batch], max_bytes: int) -> list[Batch]:
+    """The first batch, and the next ones while less than ``max_bytes`` came before."""
+    size = 0
+    for index, batch in enumerate(batches):
+        if index and size >= max_bytes:
+            return batches[:index]
+        size += len(batch.body)
+    return batches

@@ -1,0 +1,67 @@
+"""What PostgreSQL's errors mean for us."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from headrace.errors import HeadraceError, StoreBusy, StoreError, StoreUnavailable
+
+_GONE = (
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.IdleInTransactionSessionTimeout,
+)
+_COLLIDED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
+_NOT_NOW = (pg.ReadOnlySqlTransaction, pg.TooManyConnections, pg.DiskFull, pg.OutOfMemory)
+_PREPARED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+
+
+def is_lost(error: psycopg.Error, connection: psycopg.BaseConnection[object] | None) -> bool:
+    """Whether the connection is gone, and with it any answer."""
+    if isinstance(error, _GONE):
+        return True
+    return connection is not None and bool(connection.closed)
+
+
+def is_prepare_trouble(error: psycopg.Error) -> bool:
+    """Whether a pooler gave us a session that does not know our prepared statements."""
+    return isinstance(error, _PREPARED)
+
+
+def passing(error: psycopg.Error, place: str) -> HeadraceError | None:
+    """What to tell the caller once patience ends, if trying again may help; else None."""
+    if isinstance(error, _COLLIDED):
+        return StoreBusy(f"transactions on {place} kept colliding: {_first_line(error)}.")
+    if isinstance(error, _NOT_NOW):
+        return unavailable(error, place)
+    return None
+
+
+def unavailable(error: BaseException, place: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"PostgreSQL at {place} cannot be used now: {_first_line(error)}. "
+        "Check that the server runs and that the URL's host, port, user and database are right.",
+        place=place,
+    )
+
+
+def final(error: psycopg.Error, place: str) -> HeadraceError:
+    """The error for what trying again will not cure."""
+    if isinstance(error, (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)):
+        return StoreError(
+            f"Headrace's tables at {place} are missing or not as they were made: "
+            f"{_first_line(error)}. Connect anew to create them.",
+            place=place,
+        )
+    if isinstance(error, pg.InsufficientPrivilege):
+        return StoreError(
+            f"the database user lacks a right at {place}: {_first_line(error)}.", place=place
+        )
+    return StoreError(f"PostgreSQL at {place} refused a statement: {_first_line(error)}.")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

@@ -1,0 +1,370 @@
+"""The PostgreSQL store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import msgspec
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import dict_row
+
+from headrace.contract.op import Op
+from headrace.contract.values import Capabilities
+from headrace.drivers.postgres import failures
+from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
+from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
+from headrace.drivers.running import (
+    FIRST_DELAY,
+    LONGEST_DELAY,
+    Runner,
+    Sleep,
+    TryAgain,
+    Work,
+    finish,
+)
+from headrace.errors import HeadraceError, OutcomeUnknown
+
+T = TypeVar("T")
+
+DIALECT = Dialect(folder="postgres", word="headrace.", style="pyformat")
+POOL_SIZE = 10
+
+_BEGIN = Statement("begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {})
+_COMMIT = Statement("commit", "COMMIT", {})
+_ROLLBACK = Statement("rollback", "ROLLBACK", {})
+_WAIT_FOR_DISK = Statement(
+    "wait_for_disk", "select set_config('synchronous_commit', 'on', true)", {}
+)
+_RELAX = Statement("relax", "select set_config('synchronous_commit', 'off', true)", {})
+# Known before COMMIT is sent, so that its fate can be asked from another connection.
+_IDENTIFY = Statement(
+    "identify",
+    "select pg_current_xact_id()::text as xid, pg_postmaster_start_time()::text as server",
+    {},
+)
+
+
+class Checkout(msgspec.Struct, frozen=True):
+    """Take a connection from the pool."""
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send statements in one round trip; the answer is their rows, statement by statement."""
+
+    connection: Any
+    statements: tuple[Statement, ...]
+    # An outcome under way is waited for even if the caller is cancelled.
+    to_the_end: bool = False
+
+
+class Checkin(msgspec.Struct, frozen=True):
+    """Hand a connection back."""
+
+    connection: Any
+    is_good: bool
+
+
+class PostgresStore(Runner, Procs):
+    """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
+
+    name = "postgres"
+    capabilities = Capabilities(
+        survives_restart=True, is_shared=True, resolves_outcome=True, has_record_view=True
+    )
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        schema: str = "headrace",
+        is_safe: bool = True,
+        patience: float,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(patience=patience)
+        self.conninfo = conninfo
+        self.schema = schema
+        self.place = _describe(conninfo)
+        self.sql = Sql(DIALECT, f"{schema}.")
+        self.keys = Keys(self.sql)
+        self._opening: tuple[Statement, ...] = () if is_safe else (_RELAX,)
+        self._is_safe = is_safe
+        self._prepares = True
+        self._clock = clock
+        self._last_rows = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._pool = Pool(self.connect, POOL_SIZE)
+        self._async_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool] = (
+            WeakKeyDictionary()
+        )
+
+    def clock(self) -> int | None:
+        return self._clock() if self._clock else None
+
+    def insist_on_disk(self) -> None:
+        """Wait for the disk at each commit although the server's default is not to."""
+        if self._is_safe:
+            self._opening = (_WAIT_FOR_DISK,)
+
+    def connect(self) -> AnyConnection:
+        """Open a connection with the settings all of ours have."""
+        return psycopg.connect(
+            self.conninfo,
+            autocommit=True,
+            row_factory=dict_row,
+            prepare_threshold=5 if self._prepares else None,
+        )
+
+    async def _aconnect(self) -> AnyAsyncConnection:
+        return await psycopg.AsyncConnection.connect(
+            self.conninfo,
+            autocommit=True,
+            row_factory=dict_row,
+            prepare_threshold=5 if self._prepares else None,
+        )
+
+    def attempt(self, op: Op[T]) -> Work[T]:
+        connection = yield from self._checkout()
+        is_good = False
+        try:
+            if op.writes:
+                result = yield from self._transact(connection, op)
+            else:
+                result = yield from self._read_steps(connection, op)
+            is_good = True
+            return result
+        except HeadraceError:
+            # Raised by the operation itself, which was rolled back: the connection is fine.
+            is_good = True
+            raise
+        except psycopg.Error as error:
+            raise self._judge(error, connection) from error
+        finally:
+            yield Checkin(connection, is_good)
+
+    def _checkout(self) -> Work[Any]:
+        if self._pid != os.getpid():
+            self._forget()
+        try:
+            return (yield Checkout())
+        except psycopg.OperationalError as error:
+            raise TryAgain(failures.unavailable(error, self.place)) from error
+
+    def _read_steps(self, connection: Any, op: Op[T]) -> Work[T]:
+        """Send each step by itself: a log's past does not change between two of them."""
+        steps = iter(op)
+        answer: Any = None
+        point = 0
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            self.probe(op.name, point)
+            point += 1
+            rows = yield Send(connection, _as_tuple(request))
+            answer = rows[0] if isinstance(request, Statement) else rows
+
+    def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
+        opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), _IDENTIFY)
+        identity: dict[str, str] = {}
+        evidence: Statement | None = None
+        steps = iter(op)
+        answer: Any = None
+        point = 0
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                break
+            except HeadraceError:
+                if identity:
+                    yield Send(connection, (_ROLLBACK,))
+                raise
+            if isinstance(request, Evidence):
+                evidence, answer = request.statement, None
+                continue
+            self.probe(op.name, point)
+            point += 1
+            first = () if identity else opening
+            rows = yield Send(connection, first + _as_tuple(request))
+            if first:
+                identity = rows[len(first) - 1][0]
+                rows = rows[len(first) :]
+            answer = rows[0] if isinstance(request, Statement) else rows
+        if identity:
+            self.probe(op.name, "commit")
+            try:
+                yield Send(connection, (_COMMIT,), to_the_end=True)
+            except psycopg.Error as error:
+                if not failures.is_lost(error, connection):
+                    raise
+                yield from self._find_out(op, identity, evidence, error)
+            self.probe(op.name, "committed")
+        return result
+
+    def _find_out(
+        self,
+        op: Op[Any],
+        identity: dict[str, str],
+        evidence: Statement | None,
+        error: psycopg.Error,
+    ) -> Work[None]:
+        """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
+        unknown = OutcomeUnknown(
+            f"the connection to {self.place} broke while {op.name!r} was being committed and "
+            "the server cannot say what became of it: look, or repeat it with an idempotency key.",
+            operation=op.name,
+        )
+        if op.repeatable:
+            raise TryAgain(unknown) from error
+        give_up = time.monotonic() + self.patience
+        delay = FIRST_DELAY
+        while time.monotonic() < give_up:
+            try:
+                fate = yield from self._ask(identity, evidence)
+            except (psycopg.Error, TryAgain):
+                fate = "in progress"
+            if fate == "committed":
+                return
+            if fate == "aborted":
+                raise TryAgain(failures.unavailable(error, self.place)) from error
+            if fate == "unknown":
+                break
+            yield Sleep(delay)
+            delay = min(delay * 2, LONGEST_DELAY)
+        raise unknown from error
+
+    def _ask(self, identity: dict[str, str], evidence: Statement | None) -> Work[str]:
+        """What became of a transaction: committed, aborted, in progress, or unknown."""
+        connection = yield from self._checkout()
+        is_good = False
+        try:
+            status = Statement(
+                "fate",
+                "select pg_xact_status(%(xid)s::xid8) as fate,"
+                " pg_postmaster_start_time()::text as server",
+                {"xid": identity["xid"]},
+            )
+            try:
+                [[row]] = yield Send(connection, (status,))
+            except pg.InvalidParameterValue:
+                # "in the future": a crash took the transaction and even its number.
+                row = {"fate": "aborted", "server": ""}
+            fate = row["fate"] or "unknown"
+            if fate == "committed" and evidence is not None:
+                # A crash may have given the number to somebody else's transaction.
+                [found] = yield Send(connection, (evidence,))
+                fate = "committed" if found else "aborted"
+            elif fate == "committed" and row["server"] != identity["server"]:
+                fate = "unknown"
+            is_good = True
+            return fate
+        finally:
+            yield Checkin(connection, is_good)
+
+    def _judge(self, error: psycopg.Error, connection: Any) -> Exception:
+        if failures.is_prepare_trouble(error):
+            self._prepares = False
+            return TryAgain(failures.unavailable(error, self.place))
+        if failures.is_lost(error, connection):
+            return TryAgain(failures.unavailable(error, self.place))
+        known = failures.passing(error, self.place)
+        return TryAgain(known) if known else failures.final(error, self.place)
+
+    def perform(self, action: Any) -> Any:
+        match action:
+            case Checkout():
+                return self._pool.take()
+            case Send(connection, statements):
+                return _send(connection, statements)
+            case Checkin(connection, is_good):
+                return self._pool.give(connection, is_good=is_good)
+            case _:
+                return super().perform(action)
+
+    async def aperform(self, action: Any) -> Any:
+        match action:
+            case Checkout():
+                return await self._async_pool().take()
+            case Send(connection, statements, True):
+                return await finish(_asend(connection, statements))
+            case Send(connection, statements):
+                return await _asend(connection, statements)
+            case Checkin(connection, is_good):
+                return await self._async_pool().give(connection, is_good=is_good)
+            case _:
+                return await super().aperform(action)
+
+    def _async_pool(self) -> AsyncPool:
+        loop = asyncio.get_running_loop()
+        if loop not in self._async_pools:
+            self._async_pools[loop] = AsyncPool(self._aconnect, POOL_SIZE)
+        return self._async_pools[loop]
+
+    def close(self) -> None:
+        if self._pid == os.getpid():
+            self._pool.close()
+
+    async def aclose(self) -> None:
+        self.close()
+        await self._async_pool().close()
+
+
+def _as_tuple(request: Any) -> tuple[Statement, ...]:
+    return (request,) if isinstance(request, Statement) else tuple(request)
+
+
+def _send(connection: AnyConnection, statements: tuple[Statement, ...]) -> list[list[Any]]:
+    if len(statements) == 1:
+        return [_rows(_execute(connection, statements[0]))]
+    with connection.pipeline():
+        cursors = [_execute(connection, statement) for statement in statements]
+    return [_rows(cursor) for cursor in cursors]
+
+
+def _execute(connection: AnyConnection, statement: Statement) -> psycopg.Cursor[Any]:
+    return connection.execute(statement.text.encode(), statement.parameters or None)
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
+    return cursor.fetchall() if cursor.description else []
+
+
+async def _asend(
+    connection: AnyAsyncConnection, statements: tuple[Statement, ...]
+) -> list[list[Any]]:
+    if len(statements) == 1:
+        return [await _arows(await _aexecute(connection, statements[0]))]
+    async with connection.pipeline():
+        cursors = [await _aexecute(connection, statement) for statement in statements]
+    return [await _arows(cursor) for cursor in cursors]
+
+
+async def _aexecute(
+    connection: AnyAsyncConnection, statement: Statement
+) -> psycopg.AsyncCursor[Any]:
+    return await connection.execute(statement.text.encode(), statement.parameters or None)
+
+
+async def _arows(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _describe(conninfo: str) -> str:
+    """Host, port and database for people; never the password."""
+    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
+    host = parts.get("host") or "the local socket"
+    return f"{host}:{parts.get('port') or 5432}/{parts.get('dbname') or ''}"

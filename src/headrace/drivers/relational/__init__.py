@@ -1,0 +1,1 @@
+"""What the SQL drivers share: statements in files, and operations that send them."""

@@ -1,0 +1,100 @@
+"""SQL from files: the same statement names in each dialect.
+
+Files say ``headrace.topic`` (PostgreSQL) or ``headrace_topic`` (SQLite); that one word is
+replaced by the schema or prefix the user chose. Parameters are written ``:name``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol
+
+from headrace.errors import InvalidUrl
+
+Row = Mapping[str, Any]
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_NOUNS = ("topic", "once", "proc")
+
+
+class Statement(NamedTuple):
+    """A statement with its parameters, ready to be sent."""
+
+    name: str
+    text: str
+    parameters: dict[str, Any]
+
+
+class Evidence(NamedTuple):
+    """A statement that finds a row only if the transaction it belongs to was committed."""
+
+    statement: Statement
+
+
+class MakeStatement(Protocol):
+    """Turns parameters into a statement."""
+
+    def __call__(self, **parameters: Any) -> Statement: ...
+
+
+class Dialect(NamedTuple):
+    """How one engine's SQL is written and where its files are."""
+
+    folder: str
+    word: str
+    style: str  # "named" for :name, "pyformat" for %(name)s
+
+    def place(self, text: str, name: str) -> str:
+        """Put the schema or prefix in place of the word."""
+        return re.sub(rf"\b{re.escape(self.word)}", name, text)
+
+    def parameters(self, text: str) -> str:
+        """Write parameters the way the client library wants them."""
+        if self.style == "named":
+            return text
+        return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+class Sql:
+    """All statements of a dialect as methods: ``sql.head(topic="x", now=None)``."""
+
+    def __init__(self, dialect: Dialect, name: str) -> None:
+        self.texts: dict[str, str] = {}
+        folder = files("headrace.drivers") / "sql" / dialect.folder
+        for noun in _NOUNS:
+            for title, text in _split((folder / f"{noun}.sql").read_text("utf-8")):
+                self.texts[title] = dialect.parameters(dialect.place(text, name))
+
+    def __getattr__(self, name: str) -> MakeStatement:
+        try:
+            text = self.texts[name]
+        except KeyError:
+            raise AttributeError(f"no statement {name!r}") from None
+
+        def make(**parameters: Any) -> Statement:
+            return Statement(name, text, parameters)
+
+        # Found by ordinary lookup from now on, without coming here again.
+        setattr(self, name, make)
+        return make
+
+
+def check_identifier(option: str, value: str) -> str:
+    """Return ``value`` if it may stand in SQL as a schema or prefix."""
+    if not _IDENTIFIER.fullmatch(value):
+        raise InvalidUrl(
+            f"{option}={value!r} is not usable: 1 to 40 lower-case letters, digits and '_', "
+            "not starting with a digit.",
+            option=option,
+        )
+    return value
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    for block in text.split("-- name: ")[1:]:
+        title, _, rest = block.partition("\n")
+        lines = [line for line in rest.splitlines() if not line.startswith("--")]
+        yield title.strip(), "\n".join(lines).strip().rstrip(";")

@@ -1,0 +1,109 @@
+-- Topics as rows of record batches, procs with their claims, and the table of keys
+-- that may count only once.
+
+-- The database's clock in milliseconds. Every statement that needs the time takes it as
+-- a parameter, so that tests can set it, and asks here when the parameter is null.
+create function headrace.clock() returns bigint
+    language sql volatile parallel safe
+    return (extract(epoch from clock_timestamp()) * 1000)::bigint;
+
+-- One row per topic: its head. The row is locked while records are numbered, so that
+-- numbers are dense and become visible in their own order. A row with next_seq = 0 is a
+-- name that somebody mentioned; the topic exists from its first record on.
+create table headrace.topic (
+    id        integer generated always as identity primary key,
+    name      text collate "C" not null unique,
+    next_seq  bigint not null default 0,
+    first_seq bigint not null default 0,
+    last_ts   bigint not null default 0
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- One row per commit and topic, split at about 128 KiB: count records as JSON lines.
+-- base_seq is null until the row is numbered; times is for rows merged from several
+-- commits, stage for rows that are written before they are published.
+create table headrace.batch (
+    id       uuid not null,
+    topic    integer not null,
+    base_seq bigint,
+    count    integer not null,
+    ts       bigint,
+    times    text,
+    body     text not null,
+    headers  text,
+    format   smallint not null default 0,
+    stage    text
+);
+create unique index batch_place on headrace.batch (topic, base_seq) where base_seq is not null;
+create index batch_time on headrace.batch (topic, ts, base_seq) where base_seq is not null;
+create index batch_unnumbered on headrace.batch (id) where base_seq is null;
+
+-- lz4 is several times faster than the default, but a server may be built without it.
+do $$
+begin
+    alter table headrace.batch alter column body set compression lz4;
+exception when feature_not_supported or invalid_parameter_value then
+    null;
+end
+$$;
+
+-- Single records, for people and for SQL: select * from headrace.record where topic = 'x'.
+create view headrace.record as
+select t.name as topic,
+       b.base_seq + line.place - 1 as seq,
+       b.ts || '-' || (b.base_seq + line.place - 1) as id,
+       b.ts,
+       to_timestamp(b.ts / 1000.0) as committed_at,
+       line.text::json as body,
+       nullif(head.text, 'null')::json as headers
+from headrace.batch b
+join headrace.topic t on t.id = b.topic
+cross join lateral string_to_table(b.body, E'\n') with ordinality line (text, place)
+left join lateral string_to_table(b.headers, E'\n') with ordinality head (text, place)
+       on head.place = line.place
+where b.base_seq is not null
+  and b.base_seq + line.place - 1 >= t.first_seq;
+
+-- What may count only once: a key in a scope, until a time, with what came of it.
+create table headrace.once (
+    scope   text not null,
+    key     text not null,
+    until   bigint not null,
+    digest  text,
+    outcome text,
+    primary key (scope, key)
+);
+create index once_until on headrace.once (until);
+
+create table headrace.proc (
+    id                      integer generated always as identity primary key,
+    name                    text collate "C" not null unique,
+    topic                   integer not null references headrace.topic,
+    origin                  text not null,
+    cursor                  bigint,
+    created_at              bigint not null,
+    status                  text not null default 'active' check (status in ('active', 'disabled')),
+    last_claimed_at         bigint not null default 0,
+    last_acked_at           bigint not null default 0,
+    last_claimed_range      text not null default '',
+    last_acked_range        text not null default '',
+    previous_claimed_range  text not null default '',
+    reclaims                integer not null default 0,
+    max_reclaims            integer not null,
+    reclaim_timeout         bigint,
+    on_max_reclaims_reached text not null,
+    last_error              text,
+    skipped                 text not null default '[]',
+    isolate_to              bigint,
+    last_acked_token        text,
+    last_ack                text
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create index proc_topic on headrace.proc (topic);
+
+-- The outstanding claim of a proc.
+create table headrace.proc_claim (
+    proc      integer primary key references headrace.proc on delete cascade,
+    token     text not null,
+    first_seq bigint not null,
+    last_seq  bigint not null,
+    deadline  bigint
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

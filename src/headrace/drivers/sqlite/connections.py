@@ -1,0 +1,224 @@
+"""Connections to one SQLite file: a writer, readers, and the checkpoint rule.
+
+SQLite up to 3.51.2 can corrupt a database when a commit resets the write-ahead log while
+another connection checkpoints it. Here that cannot happen: no connection of ours ever
+checkpoints by itself, and ``checkpoint`` runs only while we hold the write lock, so that
+nobody can commit meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from headrace.errors import StoreError, StoreUnavailable, UnsupportedStore
+
+OLDEST = (3, 35, 0)
+WAL_BYTES = 4 * 1024 * 1024
+BUSY_MS = 5_000
+IDLE_READERS = 8
+
+# Connections that a fork left in the child: they must be neither used nor closed there.
+_left_by_fork: list[object] = []
+
+
+class Gate:
+    """The write lock of one file inside this process.
+
+    SQLite makes writers wait by sleeping, which is unfair and slow between threads; they
+    queue here first.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_gates: WeakValueDictionary[tuple[int, str], Gate] = WeakValueDictionary()
+_gates_lock = threading.Lock()
+
+
+def gate(path: Path) -> Gate:
+    """The gate of a file, the same for all stores of this process."""
+    with _gates_lock:
+        key = (os.getpid(), str(path))
+        found = _gates.get(key)
+        if found is None:
+            found = _gates[key] = Gate()
+        return found
+
+
+class Connections:
+    """All connections of one store to its file."""
+
+    def __init__(self, path: Path, *, is_safe: bool) -> None:
+        self.path = path.resolve()
+        self.is_safe = is_safe
+        self._wal = Path(f"{self.path}-wal")
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._gate = gate(self.path)
+        self._writer: sqlite3.Connection | None = None
+        self._is_synced = True
+        self._checkpointer: sqlite3.Connection | None = None
+        self._checkpoint_at = WAL_BYTES
+        self._readers: list[sqlite3.Connection] = []
+        self._readers_lock = threading.Lock()
+
+    def _check_fork(self) -> None:
+        if self._pid != os.getpid():
+            _left_by_fork.append((self._writer, self._checkpointer, self._readers))
+            self._start()
+
+    @contextmanager
+    def writing(self, *, relaxed: bool = False) -> Iterator[sqlite3.Connection]:
+        """The writer connection, for one thread at a time, outside of a transaction."""
+        self._check_fork()
+        with self._gate.lock:
+            if self._writer is None:
+                self._writer = self.open()
+            self._sync(self._writer, self.is_safe and not relaxed)
+            try:
+                yield self._writer
+            finally:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+
+    def _sync(self, connection: sqlite3.Connection, is_synced: bool) -> None:
+        if self._is_synced != is_synced:
+            connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A reader connection; as many at once as there are readers."""
+        self._check_fork()
+        with self._readers_lock:
+            reader = self._readers.pop() if self._readers else None
+        if reader is None:
+            reader = self.open()
+            reader.execute("PRAGMA query_only=on")
+        try:
+            yield reader
+        except BaseException:
+            reader.close()
+            raise
+        with self._readers_lock:
+            if len(self._readers) < IDLE_READERS:
+                self._readers.append(reader)
+                return
+        reader.close()
+
+    def checkpoint_if_due(self, writer: sqlite3.Connection) -> None:
+        """Move the log into the file when the log has grown; call it inside ``writing``.
+
+        Costs one stat otherwise. Readers that hold old snapshots only delay it.
+        """
+        try:
+            size = self._wal.stat().st_size
+        except FileNotFoundError:
+            return
+        if size <= self._checkpoint_at:
+            return
+        try:
+            is_complete = self.checkpoint(writer)
+        except sqlite3.OperationalError:
+            # The commit before us is done and safe in the log; a later one tries again, and
+            # if the disk is at fault it will say so itself.
+            return
+        # A reader of an old snapshot is in the way: wait for the log to grow some more.
+        self._checkpoint_at = WAL_BYTES if is_complete else size + WAL_BYTES
+
+    def checkpoint(self, writer: sqlite3.Connection) -> bool:
+        """Checkpoint while ``writer`` holds the write lock; whether all of the log is done."""
+        if self._checkpointer is None:
+            self._checkpointer = self.open()
+        writer.execute("BEGIN IMMEDIATE")
+        try:
+            row = self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            writer.execute("ROLLBACK")
+        return bool(row[1] == row[2])
+
+    def open(self) -> sqlite3.Connection:
+        """Open one more connection, with the settings all of ours have."""
+        try:
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
+            )
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+            [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise translate(error, self.path) from error
+        if mode != "wal":
+            raise UnsupportedStore(
+                f"{self.path} cannot be used in WAL mode (it says {mode!r}): "
+                "put the file on a local disk.",
+                path=str(self.path),
+            )
+        return connection
+
+    def close(self) -> None:
+        """Close all connections; SQLite tidies the log up when the last one goes."""
+        if self._pid != os.getpid():
+            return
+        with self._gate.lock, self._readers_lock:
+            for connection in (*self._readers, self._checkpointer, self._writer):
+                if connection is not None:
+                    connection.close()
+            self._readers = []
+            self._checkpointer = self._writer = None
+            self._is_synced = True
+
+
+def check_version() -> None:
+    """Refuse a SQLite without the features the statements use."""
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise UnsupportedStore(
+            f"SQLite {sqlite3.sqlite_version} is too old: 3.35 or newer is needed. "
+            "It comes with Python; use a newer Python."
+        )
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else held the lock for longer than we wait at a time."""
+    # The low byte is the primary code; SQLITE_BUSY_RECOVERY and its kin are variations.
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
+
+
+def translate(error: sqlite3.Error, path: Path) -> Exception:
+    """Our error for one of SQLite's; the original if it is a mistake of ours."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if is_busy(error):
+        return error
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnavailable(
+            f"cannot open {path}: check that its folder exists and may be written to.",
+            path=str(path),
+        )
+    if code == sqlite3.SQLITE_NOTADB:
+        return UnsupportedStore(f"{path} is not a SQLite database: choose another file.")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"no space left for {path}: nothing was written.", path=str(path))
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreUnavailable(f"{path} may not be written to: check its rights.", path=str(path))
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreError(
+            f"{path} is damaged ({error}): stop all writers and restore it from a backup, "
+            "or try sqlite3's .recover.",
+            path=str(path),
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(f"the disk under {path} failed: {error}.", path=str(path))
+    return error

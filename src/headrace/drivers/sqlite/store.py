@@ -1,0 +1,178 @@
+"""The SQLite store."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from headrace.contract.op import Op
+from headrace.contract.values import Capabilities
+from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.migrations import migrations, outstanding
+from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
+from headrace.drivers.running import Runner, TryAgain, Work, finish
+from headrace.drivers.sqlite.connections import Connections, check_version, is_busy, translate
+from headrace.errors import StoreBusy
+
+T = TypeVar("T")
+
+DIALECT = Dialect(folder="sqlite", word="headrace_", style="named")
+
+
+class SqliteStore(Runner, Procs):
+    """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
+
+    name = "sqlite"
+    capabilities = Capabilities(
+        survives_restart=True, is_shared=True, resolves_outcome=True, has_record_view=True
+    )
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        prefix: str = "headrace_",
+        is_safe: bool = True,
+        patience: float,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(patience=patience)
+        check_version()
+        self.prefix = prefix
+        self.sql = Sql(DIALECT, prefix)
+        self.keys = Keys(self.sql)
+        self.connections = Connections(path, is_safe=is_safe)
+        self._clock = clock
+        self._last_rows = {}
+
+    def clock(self) -> int | None:
+        return self._clock() if self._clock else None
+
+    def migrate(self) -> None:
+        """Bring the tables to this version; waits for others who do the same."""
+        give_up = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._migrate()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > give_up:
+                    raise self._busy() if is_busy(error) else error from error
+                time.sleep(0.02)
+
+    def _migrate(self) -> None:
+        known = migrations(DIALECT, self.prefix)
+        with self.connections.writing() as writer:
+            if not outstanding(known, self._version(writer), self.place):
+                return
+            writer.execute("BEGIN IMMEDIATE")
+            writer.execute(
+                f"create table if not exists {self.prefix}migration "
+                "(version integer primary key, name text not null, applied_at text not null)"
+            )
+            for migration in outstanding(known, self._version(writer), self.place):
+                for statement in _statements(migration.text):
+                    writer.execute(statement)
+                writer.execute(
+                    f"insert into {self.prefix}migration values (?, ?, datetime('now'))",
+                    (migration.version, migration.name),
+                )
+            writer.execute("COMMIT")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        table = f"{self.prefix}migration"
+        exists = "select 1 from sqlite_master where type = 'table' and name = ?"
+        if connection.execute(exists, (table,)).fetchone() is None:
+            return 0
+        row = connection.execute(f"select coalesce(max(version), 0) from {table}").fetchone()
+        return int(row[0])
+
+    @property
+    def place(self) -> str:
+        """Where the tables are, for people."""
+        return str(self.connections.path)
+
+    async def arun(self, op: Op[T]) -> T:
+        return await finish(asyncio.to_thread(self.run, op))
+
+    def attempt(self, op: Op[T]) -> Work[T]:
+        # All I/O is blocking here; async callers come in a thread of their own.
+        yield from ()
+        try:
+            if op.writes:
+                with self.connections.writing(relaxed=op.relaxed) as writer:
+                    result = self._transact(writer, op)
+                    self.connections.checkpoint_if_due(writer)
+                return result
+            with self.connections.reading() as reader:
+                return self._converse(reader, op)
+        except sqlite3.Error as error:
+            if is_busy(error):
+                raise TryAgain(self._busy()) from error
+            raise translate(error, self.connections.path) from error
+
+    def _transact(self, writer: sqlite3.Connection, op: Op[T]) -> T:
+        writer.execute("BEGIN IMMEDIATE")
+        result = self._converse(writer, op)
+        self.probe(op.name, "commit")
+        writer.execute("COMMIT")
+        self.probe(op.name, "committed")
+        return result
+
+    def _converse(self, connection: sqlite3.Connection, op: Op[T]) -> T:
+        steps = iter(op)
+        answer: Any = None
+        point = 0
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, Evidence):
+                # COMMIT answers in this very process; there is nothing to find out later.
+                answer = None
+                continue
+            self.probe(op.name, point)
+            point += 1
+            if isinstance(request, Statement):
+                answer = _execute(connection, request)
+            else:
+                answer = [_execute(connection, statement) for statement in request]
+
+    def _busy(self) -> StoreBusy:
+        return StoreBusy(
+            f"others kept {self.connections.path} locked for {self.patience:g} s: "
+            "nothing was written; look for a long write transaction in another program.",
+            path=str(self.connections.path),
+        )
+
+    def close(self) -> None:
+        self.connections.close()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def _execute(connection: sqlite3.Connection, statement: Statement) -> list[sqlite3.Row]:
+    parameters = {
+        name: msgspec.json.encode(value).decode() if isinstance(value, list) else value
+        for name, value in statement.parameters.items()
+    }
+    return connection.execute(statement.text, parameters).fetchall()
+
+
+def _statements(script: str) -> list[str]:
+    """Split a migration into statements. ``executescript`` would commit our transaction."""
+    found, rest = [], ""
+    for line in script.splitlines(keepends=True):
+        rest += line
+        if sqlite3.complete_statement(rest):
+            found.append(rest)
+            rest = ""
+    return found

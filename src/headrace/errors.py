@@ -1,0 +1,252 @@
+"""Everything Headrace raises on purpose.
+
+::
+
+    HeadraceError
+    ├── InvalidInput            the call itself is wrong; nothing was written
+    │   ├── InvalidTopicName    invalid_topic_format
+    │   ├── InvalidProcName     invalid_proc_format
+    │   ├── InvalidBody         invalid_log_format
+    │   │   └── BodyTooLarge    body_too_large
+    │   ├── InvalidPosition     invalid_range_offset
+    │   ├── InvalidOption       invalid_option
+    │   └── InvalidUrl          invalid_url
+    ├── NotFound
+    │   ├── UnknownTopic        invalid_topic
+    │   ├── UnknownSeq          invalid_tone_id_search
+    │   └── UnknownProc         invalid_proc
+    ├── ProcError
+    │   ├── ProcNameTaken       proc_name_not_unique
+    │   ├── ProcDisabled        proc_is_disabled
+    │   ├── ProcAlreadyDisabled proc_already_disabled
+    │   ├── ProcAlreadyActive   proc_already_active
+    │   ├── NothingToReclaim    nothing_to_reclaim
+    │   └── ClaimLost           claim_lost
+    ├── KeyReused               key_reused
+    ├── WaitTimeout             wait_timeout
+    ├── NotConnected            no_active_node
+    └── StoreError
+        ├── StoreUnavailable    store_unavailable    retryable
+        ├── StoreBusy           store_busy           retryable
+        ├── OutcomeUnknown      outcome_unknown
+        ├── MalformedRecord     malformed_log
+        ├── SchemaTooNew        schema_too_new
+        ├── SchemaTooOld        schema_too_old
+        └── UnsupportedStore    unsupported_store
+
+``code`` is stable and is the word PipeProc used wherever it had one. ``retryable``
+says whether the same call may succeed later without any change. The message names
+the thing and the next step. Every error pickles and copies with its attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class HeadraceError(Exception):
+    """The root: catch this to catch all of Headrace."""
+
+    code: ClassVar[str] = "headrace_error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["details"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.details)
+
+
+def _rebuild(cls: type[HeadraceError], message: str, details: dict[str, Any]) -> HeadraceError:
+    return cls(message, **details)
+
+
+class InvalidInput(HeadraceError):
+    """The call itself is wrong; nothing was written."""
+
+    code = "invalid_input"
+
+
+class InvalidTopicName(InvalidInput):
+    """A topic name holds letters, digits, ``_`` and ``-`` only."""
+
+    code = "invalid_topic_format"
+
+
+class InvalidProcName(InvalidInput):
+    """A proc name follows the rule of topic names."""
+
+    code = "invalid_proc_format"
+
+
+class InvalidBody(InvalidInput):
+    """A body or its headers cannot be stored as they are; ``path`` says where."""
+
+    code = "invalid_log_format"
+
+
+class BodyTooLarge(InvalidBody):
+    """A body is longer than the client's ``max_body``."""
+
+    code = "body_too_large"
+
+
+class InvalidPosition(InvalidInput):
+    """A range end or an offset is not of a known form."""
+
+    code = "invalid_range_offset"
+
+
+class InvalidOption(InvalidInput):
+    """An argument is outside what it may be; ``option`` names it."""
+
+    code = "invalid_option"
+
+
+class InvalidUrl(InvalidInput):
+    """The store's URL cannot be understood."""
+
+    code = "invalid_url"
+
+
+class NotFound(HeadraceError):
+    """What the call names does not exist."""
+
+    code = "not_found"
+
+
+class UnknownTopic(NotFound):
+    """Nothing was ever committed to the topic."""
+
+    code = "invalid_topic"
+
+
+class UnknownSeq(NotFound):
+    """No record of the topic has that sequence number (now)."""
+
+    code = "invalid_tone_id_search"
+
+
+class UnknownProc(NotFound):
+    """No proc has that name."""
+
+    code = "invalid_proc"
+
+
+class ProcError(HeadraceError):
+    """The proc's state does not allow the call."""
+
+    code = "proc_error"
+
+
+class ProcNameTaken(ProcError):
+    """The name belongs to a proc of another topic."""
+
+    code = "proc_name_not_unique"
+
+
+class ProcDisabled(ProcError):
+    """The proc is disabled and hands out nothing."""
+
+    code = "proc_is_disabled"
+
+
+class ProcAlreadyDisabled(ProcError):
+    """Disable was asked of a disabled proc."""
+
+    code = "proc_already_disabled"
+
+
+class ProcAlreadyActive(ProcError):
+    """Resume was asked of an active proc."""
+
+    code = "proc_already_active"
+
+
+class NothingToReclaim(ProcError):
+    """Reclaim was asked of a proc without an outstanding claim."""
+
+    code = "nothing_to_reclaim"
+
+
+class ClaimLost(ProcError):
+    """The token is not the one of the proc's current claim."""
+
+    code = "claim_lost"
+
+
+class KeyReused(HeadraceError):
+    """An idempotency key came back with other content."""
+
+    code = "key_reused"
+
+
+class WaitTimeout(HeadraceError):
+    """The wait ended before what it waited for."""
+
+    code = "wait_timeout"
+    retryable = True
+
+
+class NotConnected(HeadraceError):
+    """There is no open client to do this with."""
+
+    code = "no_active_node"
+
+
+class StoreError(HeadraceError):
+    """The database failed us, or we cannot work with it."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached; nothing was written by this call."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreError):
+    """Others held the database for longer than the client's patience."""
+
+    code = "store_busy"
+    retryable = True
+
+
+class OutcomeUnknown(StoreError):
+    """The connection broke at COMMIT and the store cannot tell any more what happened."""
+
+    code = "outcome_unknown"
+
+
+class MalformedRecord(StoreError):
+    """A stored body is not what Headrace wrote."""
+
+    code = "malformed_log"
+
+
+class SchemaTooNew(StoreError):
+    """The tables belong to a newer Headrace."""
+
+    code = "schema_too_new"
+
+
+class SchemaTooOld(StoreError):
+    """The tables belong to an older Headrace and must be migrated."""
+
+    code = "schema_too_old"
+
+
+class UnsupportedStore(StoreError):
+    """The database, or its client library, is missing or too old."""
+
+    code = "unsupported_store"

@@ -1,0 +1,28 @@
+"""Numbers and times as people give them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headrace.errors import InvalidOption
+
+
+def milliseconds(option: str, value: timedelta | float | None) -> int | None:
+    """A positive time (a timedelta, or seconds) in milliseconds; None stays None."""
+    if value is None:
+        return None
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0.001 <= seconds <= 10**9:
+        raise InvalidOption(
+            f"{option} is {value!r}: use a timedelta or seconds above zero, or None for never.",
+            option=option,
+        )
+    return round(seconds * 1000)
+
+
+def positive(option: str, value: object) -> int:
+    """A whole number of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidOption(f"{option} is {value!r}: use a whole number from 1 on.", option=option)
+    return value

@@ -1,0 +1,40 @@
+"""What may be a name."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.errors import InvalidProcName, InvalidTopicName
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+LONGEST_NAME = 200
+DEAD_SUFFIX = "-dead"
+
+
+def check_topic(name: object) -> str:
+    """Return ``name`` if it may name a topic, else raise ``InvalidTopicName``."""
+    if not _is_name(name):
+        raise InvalidTopicName(
+            f"{name!r} cannot name a topic: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
+            topic=name,
+        )
+    return str(name)
+
+
+def check_proc(name: object) -> str:
+    """Return ``name`` if it may name a proc, else raise ``InvalidProcName``."""
+    if not _is_name(name):
+        raise InvalidProcName(
+            f"{name!r} cannot name a proc: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
+            proc=name,
+        )
+    return str(name)
+
+
+def dead_topic(proc: str) -> str:
+    """The topic that takes the dead letters of a proc."""
+    return proc + DEAD_SUFFIX
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and bool(_NAME.fullmatch(name))

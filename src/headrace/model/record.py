@@ -1,0 +1,64 @@
+"""Records, and the batches they are stored and travel in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headrace.model.position import record_id
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One immutable entry of a topic.
+
+    ``body`` is the JSON object or list that was committed, ``ts`` the commit's time in
+    milliseconds, ``seq`` its place in the topic, ``headers`` what travelled beside it.
+    """
+
+    topic: str
+    seq: int
+    ts: int
+    body: Any
+    headers: dict[str, str]
+
+    @property
+    def id(self) -> str:
+        """``{ts}-{seq}``, made when asked for."""
+        return record_id(self.ts, self.seq)
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """A stored run of records: ``count`` JSON lines that share one timestamp.
+
+    ``headers`` is as many JSON lines, or None when no record of the batch has any.
+    """
+
+    base_seq: int
+    count: int
+    ts: int
+    body: str
+    headers: str | None = None
+
+    @property
+    def last_seq(self) -> int:
+        return self.base_seq + self.count - 1
+
+
+class TopicInfo(msgspec.Struct, frozen=True):
+    """A topic's head: what it holds now and the number its next record gets."""
+
+    name: str
+    first_seq: int
+    next_seq: int
+    last_ts: int
+
+    @property
+    def length(self) -> int:
+        """How many records can be read now."""
+        return self.next_seq - self.first_seq
+
+    @property
+    def last_id(self) -> str:
+        """The id of the newest record ever committed."""
+        return record_id(self.last_ts, self.next_seq - 1)

@@ -1,0 +1,106 @@
+"""From a URL to an open store: the one place that imports drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from headrace.contract.store import Store
+from headrace.errors import InvalidOption, InvalidUrl, StoreUnavailable, UnsupportedStore
+from headrace.model.url import StoreUrl, parse_url, with_options
+
+Durability = Literal["safe", "relaxed"]
+Migrate = Literal["auto", "create"]
+Clock = Callable[[], int]
+
+
+def open_store(
+    url: str,
+    *,
+    durability: Durability | None = None,
+    migrate: Migrate = "create",
+    patience: float = 30.0,
+    clock: Clock | None = None,
+) -> Store:
+    """Open the store behind a URL, with its tables in place."""
+    parts = parse_url(url)
+    options = dict(parts.options)
+    chosen = durability or options.pop("durability", "safe")
+    options.pop("durability", None)
+    if chosen not in ("safe", "relaxed"):
+        raise InvalidOption(f"durability is {chosen!r}: use safe or relaxed.", option="durability")
+    if migrate not in ("auto", "create"):
+        raise InvalidOption(f"migrate is {migrate!r}: use auto or create.", option="migrate")
+    if patience < 0:
+        raise InvalidOption(f"patience is {patience!r}: use seconds from 0 on.", option="patience")
+    parts = parts._replace(options=options)
+    is_safe = chosen == "safe"
+    match parts.scheme:
+        case "memory":
+            return _memory(parts, patience, clock)
+        case "sqlite":
+            return _sqlite(parts, is_safe, patience, clock)
+        case _:
+            return _postgres(parts, is_safe, migrate, patience, clock)
+
+
+def _memory(parts: StoreUrl, patience: float, clock: Clock | None) -> Store:
+    from headrace.drivers.memory.store import MemoryStore
+
+    _refuse_options(parts)
+    return MemoryStore(parts.location, patience=patience, clock=clock)
+
+
+def _sqlite(parts: StoreUrl, is_safe: bool, patience: float, clock: Clock | None) -> Store:
+    from headrace.drivers.relational.sql import check_identifier
+    from headrace.drivers.sqlite.store import SqliteStore
+
+    prefix = check_identifier("prefix", parts.options.pop("prefix", "headrace_"))
+    _refuse_options(parts)
+    path = Path(parts.location)
+    if not path.parent.is_dir():
+        raise StoreUnavailable(
+            f"the folder {path.parent} for {path.name} does not exist: create it first.",
+            path=str(path),
+        )
+    store = SqliteStore(path, prefix=prefix, is_safe=is_safe, patience=patience, clock=clock)
+    try:
+        store.migrate()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _postgres(
+    parts: StoreUrl, is_safe: bool, migrate: Migrate, patience: float, clock: Clock | None
+) -> Store:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UnsupportedStore(
+            "PostgreSQL needs psycopg: pip install 'headrace[postgres]'."
+        ) from error
+    from headrace.drivers.postgres.schema import prepare
+    from headrace.drivers.postgres.store import PostgresStore
+    from headrace.drivers.relational.sql import check_identifier
+
+    schema = check_identifier("schema", parts.options.pop("schema", "headrace"))
+    conninfo = with_options(parts.location, parts.options)
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise InvalidUrl(f"PostgreSQL cannot read the URL: {error}".strip()) from error
+    store = PostgresStore(conninfo, schema=schema, is_safe=is_safe, patience=patience, clock=clock)
+    prepare(store, migrate)
+    return store
+
+
+def _refuse_options(parts: StoreUrl) -> None:
+    if parts.options:
+        name = next(iter(parts.options))
+        known = {"memory": "durability", "sqlite": "durability and prefix"}[parts.scheme]
+        raise InvalidUrl(
+            f"a {parts.scheme} URL has no option {name!r}: it knows {known}.", option=name
+        )

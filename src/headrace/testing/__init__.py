@@ -1,0 +1,6 @@
+"""What proves a driver, for this project and for anybody who writes one.
+
+``contract``  the suite every driver must pass, as classes to subclass.
+``postgres``  a private PostgreSQL server in a temporary folder.
+``faults``    crashes at any step of an operation, and sessions stepped by hand.
+"""
