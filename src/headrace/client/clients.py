@@ -292,7 +292,7 @@ class AsyncClient(BaseClient):
         headers: Headers | None = None,
         key: str | None = None,
     ) -> str | list[str]:
-        return await self._run(self._calls.commit(topic, body, headers, key))  # type: ignore[no-any-return]  # str or list by the form of the call
+        return await self._run(self._calls.commit(topic, body, headers, key))
 
     async def commit_many(
         self,

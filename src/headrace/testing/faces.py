@@ -1,0 +1,101 @@
+"""One test, two clients: an async client that is used like a blocking one.
+
+Every method that returns a coroutine is run on a loop of the face's own; what comes back
+(procs, claims, iterators) is wrapped the same way. So the contract suite is written once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Literal
+
+import headrace
+from headrace.client.procs import AsyncClaim, AsyncProc
+
+FaceName = Literal["blocking", "async"]
+
+
+def connect(face: FaceName, url: str, **options: Any) -> Any:
+    """A client with blocking methods, over ``connect`` or over ``aconnect``."""
+    if face == "blocking":
+        return headrace.connect(url, **options)
+    loop = asyncio.new_event_loop()
+    try:
+        client = loop.run_until_complete(headrace.aconnect(url, **options))
+    except BaseException:
+        loop.close()
+        raise
+    return BlockingFace(client, loop)
+
+
+class BlockingFace:
+    """Forwards everything to an async object and waits for it."""
+
+    def __init__(self, inner: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if not inspect.ismethod(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._wrap(value(*_bare(args), **kwargs))
+
+        return call
+
+    def _wrap(self, value: Any) -> Any:
+        if inspect.iscoroutine(value):
+            value = self._loop.run_until_complete(value)
+        if isinstance(value, AsyncIterator):
+            return self._iterate(value)
+        if isinstance(value, AsyncClaim):
+            return ClaimFace(value, self._loop)
+        if isinstance(value, AsyncProc):
+            return BlockingFace(value, self._loop)
+        return value
+
+    def _iterate(self, pages: AsyncIterator[Any]) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._loop.run_until_complete(anext(pages))
+            except StopAsyncIteration:
+                return
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._inner.close())
+        if not self._loop.is_closed():
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    def __enter__(self) -> BlockingFace:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class ClaimFace(BlockingFace, Sequence[Any]):
+    """A claim is also a sequence of records."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._inner[index]
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+def _bare(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_unwrapped(arg) for arg in args)
+
+
+def _unwrapped(arg: Any) -> Any:
+    if isinstance(arg, BlockingFace):
+        return arg._inner
+    if isinstance(arg, list):
+        return [_unwrapped(item) for item in arg]
+    return arg
