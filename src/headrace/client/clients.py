@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from headrace.client.calls import MOST_TOPICS, Call, Calls, Timeout, changes
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
-from headrace.client.waiting import pauses, timed_out
+from headrace.client.waiting import Wait
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities
 from headrace.core.commits import Entry, Headers
@@ -246,12 +246,9 @@ class Client(BaseClient):
         ``WaitTimeout`` names those that have not. A proc that gets disabled is no longer
         waited for. It does not run the procs.
         """
-        for pause in pauses(timeout):
-            behind = self._run(self._calls.pending(procs))
-            if not behind:
-                return
-            time.sleep(pause)
-        raise timed_out(behind, timeout)
+        wait = Wait(timeout)
+        while behind := self._run(self._calls.pending(procs)):
+            time.sleep(wait.pause(behind))
 
     def close(self) -> None:
         """Release connections. Every later call raises ``NotConnected``."""
@@ -396,12 +393,9 @@ class AsyncClient(BaseClient):
     async def wait_for_procs(
         self, procs: str | AsyncProc | Procs | None = None, *, timeout: float | None = None
     ) -> None:
-        for pause in pauses(timeout):
-            behind = await self._run(self._calls.pending(procs))
-            if not behind:
-                return
-            await asyncio.sleep(pause)
-        raise timed_out(behind, timeout)
+        wait = Wait(timeout)
+        while behind := await self._run(self._calls.pending(procs)):
+            await asyncio.sleep(wait.pause(behind))
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED

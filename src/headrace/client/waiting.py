@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headrace.errors import WaitTimeout
 
@@ -11,18 +11,25 @@ FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
 
 
-def pauses(timeout: float | None) -> Iterator[float]:
-    """Pauses that grow; they end when the time is over."""
-    give_up = None if timeout is None else time.monotonic() + timeout
-    pause = FIRST_PAUSE
-    while give_up is None or time.monotonic() < give_up:
-        yield pause if give_up is None else min(pause, max(0.0, give_up - time.monotonic()))
-        pause = min(pause * 2, LONGEST_PAUSE)
+class Wait:
+    """Pauses that grow until the time is over."""
 
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._give_up = None if timeout is None else time.monotonic() + timeout
+        self._pause = FIRST_PAUSE
 
-def timed_out(behind: Sequence[str], timeout: float | None) -> WaitTimeout:
-    return WaitTimeout(
-        f"after {timeout:g} s these procs have not caught up: {', '.join(behind)}. "
-        "Somebody must run them; look at their lag.",
-        procs=list(behind),
-    )
+    def pause(self, behind: Sequence[str]) -> float:
+        """How long to sleep before the next look; ``WaitTimeout`` when there is no time left."""
+        pause = self._pause
+        self._pause = min(pause * 2, LONGEST_PAUSE)
+        if self._give_up is None:
+            return pause
+        left = self._give_up - time.monotonic()
+        if left <= 0:
+            raise WaitTimeout(
+                f"after {self._timeout:g} s these procs have not caught up: {', '.join(behind)}. "
+                "Somebody must run them; look at their lag.",
+                procs=list(behind),
+            )
+        return min(pause, left)

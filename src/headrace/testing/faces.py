@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import headrace
 from headrace.client.procs import AsyncClaim, AsyncProc
@@ -28,6 +28,14 @@ def connect(face: FaceName, url: str, **options: Any) -> Any:
         loop.close()
         raise
     return BlockingFace(client, loop)
+
+
+def shut(client: Any) -> None:
+    """Close a client that ``connect`` gave, whatever state it is in."""
+    if isinstance(client, BlockingFace):
+        client.shut()
+    else:
+        client.close()
 
 
 class BlockingFace:
@@ -65,14 +73,15 @@ class BlockingFace:
             except StopAsyncIteration:
                 return
 
-    def close(self) -> None:
-        self._loop.run_until_complete(self._inner.close())
+    def shut(self) -> None:
+        """Close the client and its loop."""
         if not self._loop.is_closed():
+            self._loop.run_until_complete(self._inner.close())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 
-    def __enter__(self) -> BlockingFace:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

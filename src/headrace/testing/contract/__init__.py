@@ -1,0 +1,48 @@
+"""The contract, as tests: what every driver does, in blocking and in async code.
+
+Subclass each class with a ``store_url`` fixture that gives an empty store, and pytest
+runs it::
+
+    class MyDriver:
+        @pytest.fixture
+        def store_url(self, tmp_path):
+            return f"mydriver:///{tmp_path}/store"
+
+    class TestCommit(MyDriver, contract.CommitContract): ...
+
+``CONTRACTS`` lists them all; a test of your own may check that you run every one.
+"""
+
+from headrace.testing.contract.base import Contract
+from headrace.testing.contract.clients import ClientContract
+from headrace.testing.contract.commits import CommitContract
+from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.proc_claims import ClaimContract
+from headrace.testing.contract.proc_failures import FailureContract
+from headrace.testing.contract.proc_life import ProcLifeContract
+from headrace.testing.contract.proc_offsets import OffsetContract
+from headrace.testing.contract.ranges import RangeContract
+
+CONTRACTS: tuple[type[Contract], ...] = (
+    CommitContract,
+    KeyContract,
+    RangeContract,
+    OffsetContract,
+    ClaimContract,
+    FailureContract,
+    ProcLifeContract,
+    ClientContract,
+)
+
+__all__ = [
+    "CONTRACTS",
+    "ClaimContract",
+    "ClientContract",
+    "CommitContract",
+    "Contract",
+    "FailureContract",
+    "KeyContract",
+    "OffsetContract",
+    "ProcLifeContract",
+    "RangeContract",
+]

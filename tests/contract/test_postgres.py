@@ -1,0 +1,35 @@
+"""The contract on Postgres."""
+
+import pytest
+
+from headrace.testing import contract
+
+
+class Postgres:
+    @pytest.fixture
+    def store_url(self, postgres_url: str) -> str:
+        return postgres_url
+
+
+class TestCommit(Postgres, contract.CommitContract): ...
+
+
+class TestKey(Postgres, contract.KeyContract): ...
+
+
+class TestRange(Postgres, contract.RangeContract): ...
+
+
+class TestOffset(Postgres, contract.OffsetContract): ...
+
+
+class TestClaim(Postgres, contract.ClaimContract): ...
+
+
+class TestFailure(Postgres, contract.FailureContract): ...
+
+
+class TestProcLife(Postgres, contract.ProcLifeContract): ...
+
+
+class TestClient(Postgres, contract.ClientContract): ...

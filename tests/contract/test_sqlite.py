@@ -1,0 +1,35 @@
+"""The contract on Sqlite."""
+
+import pytest
+
+from headrace.testing import contract
+
+
+class Sqlite:
+    @pytest.fixture
+    def store_url(self, sqlite_url: str) -> str:
+        return sqlite_url
+
+
+class TestCommit(Sqlite, contract.CommitContract): ...
+
+
+class TestKey(Sqlite, contract.KeyContract): ...
+
+
+class TestRange(Sqlite, contract.RangeContract): ...
+
+
+class TestOffset(Sqlite, contract.OffsetContract): ...
+
+
+class TestClaim(Sqlite, contract.ClaimContract): ...
+
+
+class TestFailure(Sqlite, contract.FailureContract): ...
+
+
+class TestProcLife(Sqlite, contract.ProcLifeContract): ...
+
+
+class TestClient(Sqlite, contract.ClientContract): ...
