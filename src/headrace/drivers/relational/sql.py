@@ -96,5 +96,5 @@ def check_identifier(option: str, value: str) -> str:
 def _split(text: str) -> Iterator[tuple[str, str]]:
     for block in text.split("-- name: ")[1:]:
         title, _, rest = block.partition("\n")
-        lines = [line for line in rest.splitlines() if not line.startswith("--")]
+        lines = [line for line in rest.splitlines() if not line.lstrip().startswith("--")]
         yield title.strip(), "\n".join(lines).strip().rstrip(";")

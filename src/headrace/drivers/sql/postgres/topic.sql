@@ -66,11 +66,17 @@ from (
            b.id, b.base_seq, b.count, b.ts, b.headers, b.body,
            sum(octet_length(b.body)) over (order by b.base_seq) - octet_length(b.body) as before
     from headrace.topic t
-    left join headrace.batch b
-           on b.topic = t.id
-          and b.base_seq >= coalesce((select max(base_seq) from headrace.batch
-                                      where topic = t.id and base_seq <= greatest(:low::bigint, t.first_seq)), 0)
-          and b.base_seq <= least(:high::bigint, greatest(:low::bigint, t.first_seq) + :span::bigint - 1)
+    -- Lateral with a limit: as a plain join, a cached plan would hash the whole table.
+    left join lateral (
+        select id, base_seq, count, ts, headers, body
+        from headrace.batch
+        where topic = t.id
+          and base_seq >= coalesce((select max(base_seq) from headrace.batch
+                                    where topic = t.id and base_seq <= greatest(:low::bigint, t.first_seq)), 0)
+          and base_seq <= least(:high::bigint, greatest(:low::bigint, t.first_seq) + :span::bigint - 1)
+        order by base_seq
+        limit :span
+    ) b on true
     where t.name = :topic and t.next_seq > 0
 ) row
 where base_seq is null or before < :max_bytes
@@ -87,11 +93,17 @@ from (
            b.id, b.base_seq, b.count, b.ts, b.headers, b.body,
            sum(octet_length(b.body)) over (order by b.base_seq desc) - octet_length(b.body) as before
     from headrace.topic t
-    left join headrace.batch b
-           on b.topic = t.id
-          and b.base_seq >= coalesce((select max(base_seq) from headrace.batch
-                                      where topic = t.id and base_seq <= greatest(:low::bigint, t.first_seq, least(:high::bigint, t.next_seq - 1) - :span::bigint + 1)), 0)
-          and b.base_seq <= least(:high::bigint, t.next_seq - 1)
+    -- Lateral with a limit: as a plain join, a cached plan would hash the whole table.
+    left join lateral (
+        select id, base_seq, count, ts, headers, body
+        from headrace.batch
+        where topic = t.id
+          and base_seq >= coalesce((select max(base_seq) from headrace.batch
+                                    where topic = t.id and base_seq <= greatest(:low::bigint, t.first_seq, least(:high::bigint, t.next_seq - 1) - :span::bigint + 1)), 0)
+          and base_seq <= least(:high::bigint, t.next_seq - 1)
+        order by base_seq desc
+        limit :span
+    ) b on true
     where t.name = :topic and t.next_seq > 0
 ) row
 where base_seq is null or before < :max_bytes

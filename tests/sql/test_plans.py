@@ -1,0 +1,125 @@
+"""Hot statements stay on their indexes when the tables are large."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import headrace
+from headrace.drivers.postgres.store import DIALECT as POSTGRES
+from headrace.drivers.relational.sql import Sql
+from headrace.drivers.sqlite.store import DIALECT as SQLITE
+from headrace.testing.postgres import PrivatePostgres
+
+ROWS = 20_000
+TS = 1_518_951_480_106
+HOT: dict[str, dict[str, Any]] = {
+    "lock_heads": {"names": ["t-7"], "now": None},
+    "head": {"topic": "t-7", "now": None},
+    "move_head": {"topic": 7, "next_seq": 1, "ts": 1},
+    "find_batch": {"topic": 7, "base_seq": 5, "id": "00000000-0000-0000-0000-000000000000"},
+    "time_cut": {"topic": "t-7", "ts": TS + 5000},
+    "read_up": {
+        "topic": "t-7",
+        "low": 9000,
+        "high": 9100,
+        "span": 100,
+        "max_bytes": 10,
+        "known": "",
+    },
+    "read_down": {"topic": "t-7", "low": 0, "high": 9100, "span": 100, "max_bytes": 9, "known": ""},
+    "read_once": {"scope": "commit", "keys": ["k-7"]},
+    "settle_once": {"scope": "commit", "key": "k-7", "outcome": None},
+    "lock_proc": {"proc": "p-7"},
+    "load_proc": {"proc": "p-7", "now": None},
+    "extend_hold": {"id": 7, "deadline": 5},
+    "release": {"id": 7},
+    "candidates": {"names": ["p-7", "p-8"], "now": None},
+}
+# Nothing looks anything up here.
+INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold"}
+# Seldom, or meant to look at everything.
+COLD = {"list_topics", "load_procs", "save_proc", "drop_proc"}
+
+FILL = """
+insert into headrace.topic (name, next_seq, last_ts)
+    select 't-' || n, {rows}, {ts} + {rows} from series where n < 200;
+insert into headrace.batch (id, topic, base_seq, count, ts, body)
+    select '00000000-0000-0000-0000-000000000001', 7, n, 1, {ts} + n, '{{}}' from series;
+insert into headrace.once (scope, key, until) select 'commit', 'k-' || n, n from series;
+insert into headrace.proc (name, topic, origin, created_at, max_reclaims, on_max_reclaims_reached)
+    select 'p-' || n, 7, '>', 0, 10, 'disable' from series where n < 2000;
+insert into headrace.proc_claim (proc, token, first_seq, last_seq)
+    select id, 'x', 0, 0 from headrace.proc;
+"""
+
+
+def test_every_statement_is_judged() -> None:
+    """A new statement must say whether it is hot."""
+    assert {*HOT, *INSERTS, *COLD} == set(Sql(SQLITE, "headrace_").texts)
+
+
+@pytest.fixture(scope="module")
+def large_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "flow.db"
+    headrace.connect(f"sqlite:///{path}").close()
+    connection = sqlite3.connect(path)
+    connection.execute("create temp table series (n integer)")
+    connection.execute(
+        "with recursive s(n) as (select 0 union all select n + 1 from s where n < ?) "
+        "insert into series select n from s",
+        (ROWS,),
+    )
+    connection.executescript(FILL.format(rows=ROWS, ts=TS).replace("headrace.", "headrace_"))
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_sqlite_searches_by_index(large_sqlite: sqlite3.Connection, name: str) -> None:
+    """Every table is searched, none is scanned."""
+    text = Sql(SQLITE, "headrace_").texts[name]
+    parameters = {
+        k: str(v).replace("'", '"') if isinstance(v, list) else v for k, v in HOT[name].items()
+    }
+    plan = large_sqlite.execute(f"explain query plan {text}", parameters).fetchall()
+    scans = [row[3] for row in plan if re.match(r"SCAN (?!json_each|row\b|\(subquery)", row[3])]
+    assert not scans, plan
+
+
+@pytest.fixture(scope="module")
+def large_postgres(postgres: PrivatePostgres) -> Iterator[psycopg.Connection]:
+    headrace.connect(f"{postgres.url}?schema=plans").close()
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f"create temp table series as select generate_series(0, {ROWS}) n")
+        connection.execute(FILL.format(rows=ROWS, ts=TS).replace("headrace.", "plans.").encode())
+        connection.execute("analyze")
+        yield connection
+        connection.execute("drop schema plans cascade")
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_postgres_searches_by_index(large_postgres: psycopg.Connection, name: str) -> None:
+    """No sequential scan of a table of ours, with the generic plan that a long-lived
+    connection ends up with; and few pages are touched."""
+    text = Sql(POSTGRES, "plans.").texts[name]
+    names = list(dict.fromkeys(re.findall(r"%\(([a-z_]+)\)s", text)))
+    for number, parameter in enumerate(names, 1):
+        text = text.replace(f"%({parameter})s", f"${number}")
+    values = sql.SQL(", ").join(sql.Literal(HOT[name][parameter]) for parameter in names)
+    execute = sql.SQL("explain (analyze, buffers) execute hot({})").format(values)
+    with large_postgres.transaction(force_rollback=True):
+        large_postgres.execute("set local plan_cache_mode = force_generic_plan")
+        large_postgres.execute(f"prepare hot as {text.replace('%%', '%')}".encode())
+        rows = large_postgres.execute(execute).fetchall()
+        large_postgres.execute("deallocate hot")
+    plan = "\n".join(row[0] for row in rows)
+    assert "$" in plan, plan
+    # Topics and outstanding claims fit in a few pages: there a scan may be the better choice.
+    assert not re.search(r"Seq Scan on (batch|once|proc)\b", plan), plan
+    pages = [int(n) for n in re.findall(r"Buffers: shared hit=(\d+)", plan)]
+    assert max(pages, default=0) < 200, plan
