@@ -46,11 +46,15 @@ class Op(Generic[T]):
         self._was_run = False
 
     def __iter__(self) -> Steps[T]:
-        self._was_run = True
+        self.accept()
         return self._steps()
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+    def accept(self) -> None:
+        """A runner has taken it: whatever becomes of it now is not forgotten work."""
+        self._was_run = True
 
     def __del__(self) -> None:
         # A half-built Op (its __init__ raised) has no flag and was never meant to run.

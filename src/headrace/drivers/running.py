@@ -86,6 +86,7 @@ class Runner:
 
     def work(self, op: Op[T]) -> Work[T]:
         """Attempt the operation until it succeeds, fails for good, or patience ends."""
+        op.accept()
         tally = _Tally(op.name, self.name)
         try:
             result = yield from self._persist(op, tally)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headrace.errors import InvalidUrl
 
@@ -57,4 +57,4 @@ def _file(netloc: str, path: str) -> str:
 
 def with_options(location: str, options: dict[str, str]) -> str:
     """A location with query options behind it."""
-    return f"{location}?{urlencode(options)}" if options else location
+    return f"{location}?{urlencode(options, quote_via=quote)}" if options else location

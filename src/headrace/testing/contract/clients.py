@@ -32,7 +32,7 @@ class ClientContract(Contract):
             lambda: hr.commit("t", {}),
             lambda: hr.range("t"),
             lambda: hr.iterate("t"),
-            lambda: proc.claim(),
+            proc.claim,
         ):
             with pytest.raises(NotConnected) as caught:
                 use()

@@ -1,0 +1,303 @@
+"""What is particular to PostgreSQL."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import headrace
+from headrace.drivers.postgres import schema as postgres_schema
+from headrace.drivers.relational.migrations import Migration, migrations
+from headrace.errors import (
+    SchemaTooNew,
+    SchemaTooOld,
+    StoreError,
+    StoreUnavailable,
+    UnsupportedStore,
+)
+from headrace.testing.postgres import PrivatePostgres
+
+
+@pytest.fixture
+def hr(postgres_url: str) -> Iterator[headrace.Headrace]:
+    with headrace.connect(postgres_url) as client:
+        yield client
+
+
+@pytest.fixture
+def schema(postgres_url: str) -> str:
+    return postgres_url.rpartition("=")[2]
+
+
+def test_an_unreachable_server_is_reported_at_once() -> None:
+    """With the place and the next step, without the password."""
+    with pytest.raises(
+        StoreUnavailable, match=r"127\.0\.0\.1:1/db .*Check that the server runs"
+    ) as e:
+        headrace.connect("postgresql://me:secret@127.0.0.1:1/db")
+    assert "secret" not in str(e.value)
+    assert e.value.retryable
+
+
+def test_an_unknown_database_is_reported(postgres: PrivatePostgres) -> None:
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        headrace.connect(f"postgresql://headrace@127.0.0.1:{postgres.port}/nowhere")
+
+
+def test_schemas_are_apart(postgres: PrivatePostgres) -> None:
+    with (
+        headrace.connect(f"{postgres.url}?schema=apart_one") as one,
+        headrace.connect(f"{postgres.url}?schema=apart_two") as two,
+    ):
+        one.commit("t", {})
+        assert two.topics() == []
+    for name in ("apart_one", "apart_two"):
+        postgres.execute(f"drop schema {name} cascade")
+
+
+def test_an_old_server_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_schema, "OLDEST", 99)
+    with pytest.raises(UnsupportedStore, match="99 or newer"):
+        headrace.connect(postgres_url)
+
+
+def test_tables_of_a_newer_headrace_are_refused(
+    hr: headrace.Headrace, postgres: PrivatePostgres, postgres_url: str, schema: str
+) -> None:
+    postgres.execute(f"insert into {schema}.migration values (99, 'from_the_future')")
+    with pytest.raises(SchemaTooNew, match=r"version 99.*upgrade the headrace package"):
+        headrace.connect(postgres_url)
+
+
+def test_older_tables_are_migrated_only_when_asked(
+    hr: headrace.Headrace, postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what a fresh schema has, a migrated one has too."""
+    hr.commit("t", {})
+    extra = Migration(2, "extra", f"create table {schema}.extra (n integer);")
+    known = [*migrations(postgres_schema.DIALECT, f"{schema}."), extra]
+    monkeypatch.setattr(postgres_schema, "migrations", lambda *_: known)
+    with pytest.raises(SchemaTooOld, match="need 2: connect once with migrate='auto'"):
+        headrace.connect(postgres_url)
+    with headrace.connect(postgres_url, migrate="auto") as migrated:
+        assert migrated.length("t") == 1
+    headrace.connect(postgres_url).close()
+
+
+def test_a_migration_is_all_or_nothing(
+    hr: headrace.Headrace,
+    postgres: PrivatePostgres,
+    postgres_url: str,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = Migration(2, "broken", f"create table {schema}.extra (n integer); select nonsense;")
+    known = [*migrations(postgres_schema.DIALECT, f"{schema}."), broken]
+    monkeypatch.setattr(postgres_schema, "migrations", lambda *_: known)
+    with pytest.raises(StoreError, match="nonsense"):
+        headrace.connect(postgres_url, migrate="auto")
+    [[found]] = postgres.execute(f"select to_regclass('{schema}.extra')")
+    assert found is None
+
+
+def test_many_clients_may_create_the_schema_at_once(postgres_url: str) -> None:
+    """They race to be first; all of them work afterwards."""
+    clients: list[headrace.Headrace] = []
+    threads = [
+        threading.Thread(target=lambda: clients.append(headrace.connect(postgres_url)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(clients) == 8
+    for client in clients:
+        client.commit("t", {})
+        client.close()
+
+
+def watched(client: headrace.Headrace) -> dict[str, str]:
+    """synchronous_commit as each operation sees it just before COMMIT."""
+    seen: dict[str, str] = {}
+    store = client._store
+    send = store.perform
+
+    def perform(action: Any) -> Any:
+        statements = getattr(action, "statements", ())
+        if statements and statements[0].name == "commit":
+            row = action.connection.execute("show synchronous_commit").fetchone()
+            seen[current[0]] = row["synchronous_commit"]
+        return send(action)
+
+    current = [""]
+
+    def probe(operation: str, point: object) -> None:
+        current[0] = operation
+
+    store.perform, store.probe = perform, probe
+    client.commit("t", {})
+    proc = client.proc("p", topic="t")
+    proc.claim().ack()
+    proc.destroy()
+    return seen
+
+
+def test_safe_operations_wait_for_the_disk_and_claims_do_not(
+    postgres_url: str, hr: headrace.Headrace
+) -> None:
+    seen = watched(hr)
+    assert seen == {
+        "commit": "on",
+        "create_proc": "on",
+        "claim": "off",
+        "ack": "on",
+        "destroy": "on",
+    }
+    with headrace.connect(f"{postgres_url}&durability=relaxed") as relaxed:
+        assert set(watched(relaxed).values()) == {"off"}
+
+
+def test_safe_holds_although_the_server_defaults_to_off(postgres_url: str) -> None:
+    """A role or database setting must not weaken what we promise."""
+    with headrace.connect(f"{postgres_url}&options=-csynchronous_commit%3Doff") as client:
+        assert watched(client)["commit"] == "on"
+
+
+def test_nothing_is_left_in_the_session(hr: headrace.Headrace) -> None:
+    """So any server connection serves any operation, as behind a pooler in transaction mode."""
+    hr.commit("t", {})
+    hr.proc("p", topic="t").claim().ack()
+    [connection] = hr._store._pool._idle
+    settings = connection.execute(
+        "select current_setting('synchronous_commit') as sync, "
+        "(select count(*) from pg_locks where locktype = 'advisory') as locks, "
+        "current_setting('transaction_isolation') as isolation"
+    ).fetchone()
+    assert settings == {"sync": "on", "locks": 0, "isolation": "read committed"}
+
+
+def test_every_operation_may_use_another_connection(hr: headrace.Headrace) -> None:
+    """Operations work when each one gets a brand-new connection."""
+    give = hr._store._pool.give
+    hr._store._pool.give = lambda connection, is_good: give(connection, is_good=False)
+    hr.commit_many("t", [{"n": n} for n in range(3)])
+    proc = hr.proc("p", topic="t")
+    while claim := proc.claim():
+        claim.ack_commit([("out", record.body) for record in claim])
+    assert [record.body["n"] for record in hr.range("out")] == [0, 1, 2]
+
+
+def test_prepared_statements_lost_by_a_pooler_are_done_without(hr: headrace.Headrace) -> None:
+    """The server session forgets them behind our back; the operation is tried again."""
+    for n in range(8):
+        hr.commit("t", {"n": n})
+    [connection] = hr._store._pool._idle
+    # In a DO block, so that psycopg does not notice.
+    connection.execute("do $$ begin execute 'deallocate all'; end $$")
+    hr.commit("t", {"n": 8})
+    assert hr._store._prepares is False
+    for n in range(8):
+        hr.commit("t", {"n": n})
+    assert hr.length("t") == 17
+
+
+@pytest.mark.parametrize("level", ["serializable", "repeatable%20read"])
+def test_another_default_isolation_level_does_no_harm(postgres_url: str, level: str) -> None:
+    """Our transactions say which one they need."""
+    url = (
+        f"{postgres_url}&options=-cdefault_transaction_isolation%3D{level.replace('%20', '%5C%20')}"
+    )
+    with headrace.connect(url) as client:
+        client.commit("t", {})
+        threads = [
+            threading.Thread(target=lambda: [client.commit("t", {}) for _ in range(20)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.length("t") == 81
+
+
+def test_collisions_are_retried_and_never_shown(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    """A deadlock with somebody else's transaction is ours to lose and to repeat."""
+    hr.commit([("a", {}), ("b", {})])
+    attempts: list[int] = []
+    unsubscribe = headrace.telemetry.subscribe(lambda event: attempts.append(event.attempts))
+    with psycopg.connect(postgres.url) as other:
+        other.execute("set deadlock_timeout = '10s'")
+        other.execute(f"select 1 from {schema}.topic where name = 'b' for update".encode())
+        thread = threading.Thread(target=lambda: hr.commit([("a", {}), ("b", {})]))
+        thread.start()
+        for _ in range(500):
+            rows = postgres.execute("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+            if rows:
+                break
+            threading.Event().wait(0.01)
+        # Now the commit holds a and waits for b; to lock a closes the circle.
+        other.execute(f"select 1 from {schema}.topic where name = 'a' for update".encode())
+        other.rollback()
+        thread.join(20)
+    unsubscribe()
+    assert (hr.length("a"), hr.length("b")) == (2, 2)
+    assert max(attempts) > 1
+
+
+def test_many_threads_share_a_client(hr: headrace.Headrace) -> None:
+    """More threads than connections; numbers stay dense."""
+    hr.commit("t", {})
+    threads = [
+        threading.Thread(
+            target=lambda: [hr.commit([("t", {}), ("u", {}), ("t", {})]) for _ in range(10)]
+        )
+        for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [record.seq for record in hr.range("t")] == list(range(321))
+    assert [record.seq for record in hr.range("u")] == list(range(160))
+
+
+def test_many_tasks_share_a_client(postgres_url: str) -> None:
+    """More tasks than connections, and two event loops one after the other."""
+
+    async def scenario(client: headrace.AsyncHeadrace) -> int:
+        await asyncio.gather(*(client.commit("t", {"n": n}) for n in range(50)))
+        return await client.length("t")
+
+    async def first() -> int:
+        async with await headrace.aconnect(postgres_url) as client:
+            return await scenario(client)
+
+    assert asyncio.run(first()) == 50
+    assert asyncio.run(first()) == 100
+
+
+def test_a_missing_right_is_named(
+    postgres: PrivatePostgres, postgres_url: str, schema: str
+) -> None:
+    headrace.connect(postgres_url).close()
+    postgres.execute("create role reader login")
+    url = postgres_url.replace("headrace@", "reader@")
+    with pytest.raises(StoreError, match="lacks a right"):
+        headrace.connect(url).commit("t", {})
+    postgres.execute("drop role reader")
+
+
+def test_dropped_tables_are_reported(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    hr.commit("t", {})
+    postgres.execute(f"drop schema {schema} cascade")
+    with pytest.raises(StoreError, match=r"are missing.*Connect anew"):
+        hr.commit("t", {})
+    assert hr.status() == -1
