@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from headrace.client.clock_watch import heed_clock
 from headrace.contract.op import Op
 from headrace.contract.store import Store
 from headrace.contract.values import AckResult, ClaimResult, CommitOutcome, Page, ProcSpec
@@ -94,6 +95,7 @@ class Calls:
         prepared = prepare(entries, headers=headers, key=key, max_body=self.max_body)
 
         def finish(outcomes: list[CommitOutcome]) -> list[str]:
+            heed_clock(outcomes[0])
             return prepared.ids(outcomes[0])
 
         return Call(self.store.commit([prepared.call]), finish)
@@ -183,6 +185,7 @@ class Calls:
 
         def finish(result: AckResult) -> Acked:
             assert result.committed is not None
+            heed_clock(result.committed)
             return Acked(result.range, prepared.ids(result.committed))
 
         return Call(self.store.ack_commit(proc, _token(token), prepared.call), finish)

@@ -41,10 +41,15 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class Committed(msgspec.Struct, frozen=True, tag="committed"):
-    """A call's records are in the log: one span per part, all with one timestamp."""
+    """A call's records are in the log: one span per part, all with one timestamp.
+
+    ``ahead_ms`` is how far the timestamp lies beyond the clock: a clock that ran ahead once
+    pins the topics it touched until the real time comes.
+    """
 
     ts: int
     spans: tuple[Span, ...]
+    ahead_ms: int = 0
 
     def ids(self) -> list[str]:
         """The ids of all records, part by part."""

@@ -110,7 +110,7 @@ class MemoryTopics:
         if ts is None:
             ts = max(self.now(), *(self.topic_data(part.topic).last_ts for part in parts), 0)
         spans = tuple(self._append_one(part, ts) for part in parts)
-        return Committed(ts if parts else 0, spans)
+        return Committed(ts, spans, ts - self.now()) if parts else Committed(0, ())
 
     def _append_one(self, part: Part, ts: int) -> Span:
         topic = self.topic_data(part.topic)

@@ -72,6 +72,22 @@ class Checkin(msgspec.Struct, frozen=True):
     is_good: bool
 
 
+class LostAtCommit(Exception):
+    """The connection broke between COMMIT and its answer."""
+
+    def __init__(
+        self, identity: dict[str, str], evidence: Statement | None, result: object
+    ) -> None:
+        super().__init__()
+        self.identity = identity
+        self.evidence = evidence
+        self.result = result
+
+
+# Pools that a fork left in the child: they must be neither used nor closed there.
+_left_by_fork: list[object] = []
+
+
 class PostgresStore(Runner, Procs):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
@@ -135,6 +151,15 @@ class PostgresStore(Runner, Procs):
         )
 
     def attempt(self, op: Op[T]) -> Work[T]:
+        try:
+            return (yield from self._attempt(op))
+        except LostAtCommit as lost:
+            # Asked only now, when the broken connection has given its place in the pool up.
+            yield from self._find_out(op, lost)
+            result: T = lost.result  # type: ignore[assignment]  # exceptions are not generic
+            return result
+
+    def _attempt(self, op: Op[T]) -> Work[T]:
         connection = yield from self._checkout()
         is_good = False
         try:
@@ -155,6 +180,7 @@ class PostgresStore(Runner, Procs):
 
     def _checkout(self) -> Work[Any]:
         if self._pid != os.getpid():
+            _left_by_fork.append((self._pool, self._async_pools))
             self._forget()
         try:
             return (yield Checkout())
@@ -211,30 +237,26 @@ class PostgresStore(Runner, Procs):
             except psycopg.Error as error:
                 if not failures.is_lost(error, connection):
                     raise
-                yield from self._find_out(op, identity, evidence, error)
+                raise LostAtCommit(identity, evidence, result) from error
             self.probe(op.name, "committed")
         return result
 
-    def _find_out(
-        self,
-        op: Op[Any],
-        identity: dict[str, str],
-        evidence: Statement | None,
-        error: psycopg.Error,
-    ) -> Work[None]:
+    def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
         unknown = OutcomeUnknown(
             f"the connection to {self.place} broke while {op.name!r} was being committed and "
             "the server cannot say what became of it: look, or repeat it with an idempotency key.",
             operation=op.name,
         )
+        error = lost.__cause__
+        assert error is not None
         if op.repeatable:
             raise TryAgain(unknown) from error
         give_up = time.monotonic() + self.patience
         delay = FIRST_DELAY
         while time.monotonic() < give_up:
             try:
-                fate = yield from self._ask(identity, evidence)
+                fate = yield from self._ask(lost.identity, lost.evidence)
             except (psycopg.Error, TryAgain):
                 fate = "in progress"
             if fate == "committed":

@@ -62,7 +62,7 @@ class Topics:
         for call in fresh:
             spans = written.spans[taken : taken + len(call.parts)]
             taken += len(spans)
-            outcomes[id(call)] = Committed(written.ts, spans)
+            outcomes[id(call)] = Committed(written.ts, spans, written.ahead_ms)
         yield from self.keys.settle(fresh, [outcomes[id(call)] for call in fresh])
         return self.keys.answer(calls, outcomes, settled)
 
@@ -71,8 +71,8 @@ class Topics:
         if not parts:
             return Committed(0, ())
         heads = yield from self._lock_heads(sorted({part.topic for part in parts}))
-        ts = max(head.now for head in heads.values())
-        ts = max(ts, *(head.last_ts for head in heads.values()))
+        now = max(head.now for head in heads.values())
+        ts = max(now, *(head.last_ts for head in heads.values()))
         next_seq = {name: head.next_seq for name, head in heads.items()}
         spans, statements = [], []
         for part in parts:
@@ -100,7 +100,7 @@ class Topics:
         ]
         yield Evidence(proof)
         yield (*statements, *moves)
-        return Committed(ts, tuple(spans))
+        return Committed(ts, tuple(spans), ts - now)
 
     def _lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
         rows = yield self.sql.lock_heads(names=names, now=self.clock())

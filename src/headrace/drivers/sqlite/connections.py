@@ -104,13 +104,18 @@ class Connections:
         if reader is None:
             reader = self.open()
             reader.execute("PRAGMA query_only=on")
+        is_good = True
         try:
             yield reader
-        except BaseException:
-            reader.close()
+        except sqlite3.Error:
+            is_good = False
             raise
+        finally:
+            self._put_back(reader, is_good=is_good)
+
+    def _put_back(self, reader: sqlite3.Connection, *, is_good: bool) -> None:
         with self._readers_lock:
-            if len(self._readers) < IDLE_READERS:
+            if is_good and len(self._readers) < IDLE_READERS:
                 self._readers.append(reader)
                 return
         reader.close()

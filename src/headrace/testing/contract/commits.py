@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client import clock_watch
 from headrace.errors import BodyTooLarge, InvalidBody, InvalidTopicName, UnknownTopic
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect, Contract, bodies, fill, seqs
@@ -75,6 +76,21 @@ class CommitContract(Contract):
         clock.advance(3601)
         hr.commit("t", {})
         assert [record.ts for record in hr.range("t")] == [first, first, first + 1000]
+
+    def test_a_topic_pinned_by_a_fast_clock_is_reported(
+        self, hr: Any, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Once it is more than a minute ahead; the commit itself is fine."""
+        clock_watch._last_said.clear()
+        hr.commit("pinned", {})
+        clock.advance(-60)
+        hr.commit("pinned", {})
+        assert caplog.records == []
+        clock.advance(-1)
+        hr.commit("pinned", {})
+        hr.commit("pinned", {})
+        [warning] = caplog.records
+        assert "'pinned' is 61 s ahead of the clock" in warning.getMessage()
 
     def test_a_proc_sees_records_committed_after_the_clock_stepped_back(
         self, hr: Any, clock: FakeClock
