@@ -196,7 +196,7 @@ class Calls:
         if token is not None:
             _token(token)
         failed_seq = None if failed is None else failed.seq
-        text = None if error is None else str(error)
+        text = None if error is None else _storable(str(error))
         return Call(self.store.reclaim(proc, token, failed_seq, text), _same)
 
     def inspect(self, proc: str) -> Call[ProcInfo]:
@@ -256,6 +256,11 @@ def _listed(entries: object) -> Sequence[Entry]:
     raise InvalidBody(
         f"{entries!r:.80} is not a list of entries: give [(topic, body), ...].", path="$"
     )
+
+
+def _storable(text: str) -> str:
+    """Any text at all, as databases can hold it: errors quote file names and worse."""
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 def _token(token: object) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
-from headrace.contract.values import AckResult, Page, RangeQuery
+from headrace.contract.values import AckResult, CommitCall, Page, RangeQuery
 from headrace.model.position import Position
 from headrace.model.procs import Hold, ProcState
 from headrace.model.record import Batch, TopicInfo
@@ -36,6 +36,17 @@ def page(
 def _check_exists(topic: TopicInfo, end: Position) -> None:
     if end.is_seq:
         check_seq(topic.name, end.seq or 0, topic.first_seq, topic.next_seq)
+
+
+def new_calls(calls: Sequence[CommitCall], taken: Container[str | None]) -> list[CommitCall]:
+    """The calls that write: without a key, or the first with a key that is not taken."""
+    first: dict[str | int, CommitCall] = {}
+    for call in calls:
+        if call.key is None:
+            first[id(call)] = call
+        elif call.key not in taken:
+            first.setdefault(call.key, call)
+    return list(first.values())
 
 
 def check_seq(topic: str, seq: int, first_seq: int, next_seq: int) -> None:

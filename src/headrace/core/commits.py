@@ -91,9 +91,10 @@ def _topic(entry: object) -> str:
 def _check_key(key: object) -> None:
     if key is None:
         return
-    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or "\0" in key:
+    is_text = isinstance(key, str) and key.isprintable() and 0 < len(key) <= LONGEST_KEY
+    if not is_text:
         raise InvalidOption(
-            f"key is {key!r:.80}: use 1 to {LONGEST_KEY} characters of text.", option="key"
+            f"key is {key!r:.80}: use 1 to {LONGEST_KEY} printable characters.", option="key"
         )
 
 

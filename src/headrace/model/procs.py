@@ -198,6 +198,7 @@ def reclaimed(
     failed record if it was named, or the only one of the claim; with several suspects the
     proc hands them out one by one from now on, so that only the culprit dies.
     """
+    _check_failed(state, hold, failed)
     reclaims = state.reclaims + 1
     state = replace(
         state,
@@ -281,6 +282,17 @@ def _advanced(state: ProcState, cursor: int) -> ProcState:
         skipped=tuple(seq for seq in state.skipped if seq > cursor),
         isolate_to=None if isolate_to is None or cursor > isolate_to else isolate_to,
     )
+
+
+def _check_failed(state: ProcState, hold: Hold, failed: int | None) -> None:
+    if failed is None:
+        return
+    if not hold.first_seq <= failed <= hold.last_seq or failed in state.skipped:
+        raise InvalidOption(
+            f"record :{failed} is not in this claim of proc {state.name!r}: "
+            "name one of the records that were handed out.",
+            option="failed",
+        )
 
 
 def _only_suspect(state: ProcState, hold: Hold) -> int | None:

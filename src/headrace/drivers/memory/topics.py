@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, page
+from headrace.contract.shared import check_seq, new_calls, page
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -86,10 +86,9 @@ class MemoryTopics:
 
     def _commit(self, calls: Sequence[CommitCall]) -> list[CommitOutcome]:
         now = self.now()
-        topics = {
-            part.topic for call in calls if not self._is_taken(call, now) for part in call.parts
-        }
-        ts = max(now, *(self.topic_data(name).last_ts for name in topics), 0)
+        taken = {key for key, (until, _, _) in self.data.once.items() if until > now}
+        parts = [part for call in new_calls(calls, taken) for part in call.parts]
+        ts = max(now, *(self.topic_data(part.topic).last_ts for part in parts), 0)
         return [self._commit_one(call, now, ts) for call in calls]
 
     def _is_taken(self, call: CommitCall, now: int) -> bool:

@@ -223,7 +223,8 @@ class Procs(Topics):
         if dead is not None:
             yield from self._bury(proc, dead, error)
         yield self._save(proc.id, state), self.sql.release(id=proc.id)
-        return proc._replace(state=state, hold=None)
+        # Loaded anew: a proc may read the very topic its dead letters go to.
+        return (yield from self._lock(state.name))
 
     def _bury(self, proc: Loaded, seq: int, error: str | None) -> Steps[None]:
         """Commit a dead letter."""

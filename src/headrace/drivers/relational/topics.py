@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, page
+from headrace.contract.shared import check_seq, new_calls, page
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -54,15 +54,16 @@ class Topics:
 
     def _commit(self, calls: Sequence[CommitCall]) -> Steps[list[CommitOutcome]]:
         settled = yield from self.keys.take(calls, self.clock())
-        fresh = list({call.key or id(call): call for call in reversed(calls)}.values())[::-1]
-        fresh = [call for call in fresh if call.key not in settled]
+        fresh = new_calls(calls, settled)
         written = yield from self.append([part for call in fresh for part in call.parts])
         outcomes: dict[int, CommitOutcome] = {}
         taken = 0
         for call in fresh:
             spans = written.spans[taken : taken + len(call.parts)]
             taken += len(spans)
-            outcomes[id(call)] = Committed(written.ts, spans, written.ahead_ms)
+            outcomes[id(call)] = (
+                Committed(written.ts, spans, written.ahead_ms) if spans else Committed(0, ())
+            )
         yield from self.keys.settle(fresh, [outcomes[id(call)] for call in fresh])
         return self.keys.answer(calls, outcomes, settled)
 

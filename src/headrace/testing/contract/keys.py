@@ -63,7 +63,9 @@ class KeyContract(Contract):
         hr.commit("t", {"n": 1}, key="k")
         assert hr.length("t") == 1
 
-    @pytest.mark.parametrize("key", ["", 5, "x" * 501, "a\0b"], ids=lambda key: repr(key)[:10])
+    @pytest.mark.parametrize(
+        "key", ["", 5, "x" * 501, "a\0b", "\ud800"], ids=lambda key: repr(key)[:10]
+    )
     def test_a_key_is_text_of_some_length(self, hr: Any, key: Any) -> None:
         with pytest.raises(InvalidOption) as caught:
             hr.commit("t", {}, key=key)

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import ClaimLost, NothingToReclaim, ProcDisabled, UnknownProc, UnknownTopic
+from headrace.errors import (
+    ClaimLost,
+    InvalidOption,
+    NothingToReclaim,
+    ProcDisabled,
+    UnknownProc,
+    UnknownTopic,
+)
+from headrace.model.record import Record
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect, Contract, bodies, fill, seqs
 
@@ -240,6 +248,36 @@ class FailureContract(Contract):
                 claim.ack()
         assert handled == [0, 1, 3, 4, 5]
         assert [body["body"]["n"] for body in bodies(hr.range("p-dead"))] == [2]
+
+    @pytest.mark.parametrize("seq", [0, 3, 4, 99])
+    def test_a_culprit_must_be_in_the_claim(self, hr: Any, seq: int) -> None:
+        """Not acked before, not ahead, not beyond, not dead already; nothing changes."""
+        proc = self._dead_lettering(hr, max_reclaims=1)
+        proc.claim().ack()
+        claim = proc.claim(count=3)
+        claim.reclaim(failed=claim[2])
+        claim = proc.claim(count=2)
+        before = proc.inspect()
+        with pytest.raises(InvalidOption, match=f":{seq} is not in this claim"):
+            claim.reclaim(failed=Record("t", seq, 0, {}, {}))
+        assert proc.inspect() == before
+        claim.ack()
+
+    @pytest.mark.parametrize("text", ["nul \0 inside", "\ud800 lone", "", "x" * 10_000])
+    def test_any_text_may_be_an_error(self, hr: Any, text: str) -> None:
+        """Errors quote file names and worse."""
+        proc = self._dead_lettering(hr, max_reclaims=1)
+        proc.claim().reclaim(error=text)
+        kept = hr.range("p-dead")[0].body["error"]
+        assert len(kept) == len(text)
+        assert proc.inspect().last_error == kept
+
+    def test_a_proc_may_read_its_own_dead_letters(self, hr: Any, clock: FakeClock) -> None:
+        hr.commit("p-dead", {"n": 0})
+        proc = hr.proc("p", topic="p-dead", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        proc.claim()
+        clock.advance(10)
+        assert seqs(proc.claim()) == [1]
 
     def test_below_the_limit_nothing_dies(self, hr: Any) -> None:
         proc = self._dead_lettering(hr)
