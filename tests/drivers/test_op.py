@@ -7,9 +7,10 @@ import warnings
 import pytest
 
 import headrace
+from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import CommitCall, Part
-from headrace.drivers.running import Runner, TryAgain, Work, finish
+from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy, StoreUnavailable
 
 

@@ -12,7 +12,14 @@ from msgspec import UNSET, UnsetType
 from headrace.client.clock_watch import heed_clock
 from headrace.contract.op import Op
 from headrace.contract.store import Store
-from headrace.contract.values import AckResult, ClaimResult, CommitOutcome, Page, ProcSpec
+from headrace.contract.values import (
+    AckResult,
+    ClaimResult,
+    CommitCall,
+    CommitOutcome,
+    Page,
+    ProcSpec,
+)
 from headrace.core.commits import Entry, Headers, prepare
 from headrace.core.scans import Scan
 from headrace.errors import InvalidBody, InvalidOption
@@ -56,6 +63,13 @@ class Call(NamedTuple, Generic[T]):
     finish: Callable[[Any], T]
 
 
+class Commitment(NamedTuple, Generic[T]):
+    """Records to commit, and what to make of the outcome."""
+
+    call: CommitCall
+    finish: Callable[[CommitOutcome], T]
+
+
 class Calls:
     """Checks arguments and builds operations; raises before anything is sent."""
 
@@ -69,10 +83,10 @@ class Calls:
         body: Any,
         headers: Headers | None,
         key: str | None,
-    ) -> Call[Any]:
+    ) -> Commitment[Any]:
         if isinstance(topic, str):
-            call = self.commit_entries([(topic, body)], headers, key)
-            return Call(call.op, lambda outcomes: call.finish(outcomes)[0])
+            one = self.commit_entries([(topic, body)], headers, key)
+            return Commitment(one.call, lambda outcome: one.finish(outcome)[0])
         if body is not None:
             raise InvalidBody(
                 "commit takes one topic and one body, or one list of (topic, body).", path="$"
@@ -81,7 +95,7 @@ class Calls:
 
     def commit_many(
         self, topic: str, bodies: Iterable[Any], headers: Headers | None, key: str | None
-    ) -> Call[list[str]]:
+    ) -> Commitment[list[str]]:
         check_topic(topic)
         if isinstance(bodies, (dict, str, bytes)):
             raise InvalidBody(
@@ -91,14 +105,14 @@ class Calls:
 
     def commit_entries(
         self, entries: Sequence[Entry], headers: Headers | None, key: str | None
-    ) -> Call[list[str]]:
+    ) -> Commitment[list[str]]:
         prepared = prepare(entries, headers=headers, key=key, max_body=self.max_body)
 
-        def finish(outcomes: list[CommitOutcome]) -> list[str]:
-            heed_clock(outcomes[0])
-            return prepared.ids(outcomes[0])
+        def finish(outcome: CommitOutcome) -> list[str]:
+            heed_clock(outcome)
+            return prepared.ids(outcome)
 
-        return Call(self.store.commit([prepared.call]), finish)
+        return Commitment(prepared.call, finish)
 
     def scan(
         self,

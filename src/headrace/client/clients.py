@@ -13,11 +13,12 @@ from typing import Any, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from headrace.client.calls import MOST_TOPICS, Call, Calls, Timeout, changes
+from headrace.client.calls import MOST_TOPICS, Call, Calls, Commitment, Timeout, changes
+from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.waiting import Wait
 from headrace.contract.store import Store
-from headrace.contract.values import Capabilities
+from headrace.contract.values import Capabilities, CommitCall, CommitOutcome
 from headrace.core.commits import Entry, Headers
 from headrace.errors import NotConnected, StoreError
 from headrace.model.procs import ProcInfo, Strategy
@@ -25,6 +26,10 @@ from headrace.model.record import Record, TopicInfo
 
 T = TypeVar("T")
 Procs = Iterable["str | Proc | AsyncProc"]
+
+
+def _as_is(answer: T) -> T:
+    return answer
 
 
 class Status(IntEnum):
@@ -67,6 +72,16 @@ class BaseClient:
 class Client(BaseClient):
     """Topics and procs for blocking code. Any number of threads may share one."""
 
+    def __init__(self, store: Store, *, max_body: int) -> None:
+        super().__init__(store, max_body=max_body)
+        self._flushes = Coalescer(self._flush)
+
+    def _flush(self, calls: list[CommitCall]) -> list[CommitOutcome]:
+        return self._run(Call(self._store.commit(calls), _as_is))
+
+    def _commit(self, commitment: Commitment[T]) -> T:
+        return commitment.finish(self._flushes.commit(commitment.call))
+
     def _run(self, call: Call[T]) -> T:
         try:
             answer = self._store.run(call.op)
@@ -107,7 +122,7 @@ class Client(BaseClient):
         With a ``key`` the commit counts once: the same key and content within 24 hours
         returns the first ids again and writes nothing, other content raises ``KeyReused``.
         """
-        return self._run(self._calls.commit(topic, body, headers, key))  # type: ignore[no-any-return]  # str or list by the form of the call
+        return self._commit(self._calls.commit(topic, body, headers, key))  # type: ignore[no-any-return]  # str or list by the form of the call
 
     def commit_many(
         self,
@@ -118,7 +133,7 @@ class Client(BaseClient):
         key: str | None = None,
     ) -> list[str]:
         """Append many records to one topic, all or none; ``headers`` go with each of them."""
-        return self._run(self._calls.commit_many(topic, bodies, headers, key))
+        return self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
     def range(
         self,
@@ -251,13 +266,27 @@ class Client(BaseClient):
             time.sleep(wait.pause(behind))
 
     def close(self) -> None:
-        """Release connections. Every later call raises ``NotConnected``."""
+        """Finish the commits under way and release connections.
+
+        Every later call raises ``NotConnected``.
+        """
         self._status = Status.UNINITIALISED
+        self._flushes.drain()
         self._store.close()
 
 
 class AsyncClient(BaseClient):
     """Topics and procs for async code: ``Client`` with ``await``."""
+
+    def __init__(self, store: Store, *, max_body: int) -> None:
+        super().__init__(store, max_body=max_body)
+        self._flushes = AsyncCoalescer(self._flush)
+
+    async def _flush(self, calls: list[CommitCall]) -> list[CommitOutcome]:
+        return await self._run(Call(self._store.commit(calls), _as_is))
+
+    async def _commit(self, commitment: Commitment[T]) -> T:
+        return commitment.finish(await self._flushes.commit(commitment.call))
 
     async def _run(self, call: Call[T]) -> T:
         try:
@@ -289,7 +318,7 @@ class AsyncClient(BaseClient):
         headers: Headers | None = None,
         key: str | None = None,
     ) -> str | list[str]:
-        return await self._run(self._calls.commit(topic, body, headers, key))
+        return await self._commit(self._calls.commit(topic, body, headers, key))
 
     async def commit_many(
         self,
@@ -299,7 +328,7 @@ class AsyncClient(BaseClient):
         headers: Headers | None = None,
         key: str | None = None,
     ) -> list[str]:
-        return await self._run(self._calls.commit_many(topic, bodies, headers, key))
+        return await self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
     async def range(
         self,
@@ -399,6 +428,7 @@ class AsyncClient(BaseClient):
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
+        await self._flushes.drain()
         await self._store.aclose()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from headrace.contract.values import AckResult, CommitCall, Page, RangeQuery
+from headrace.contract.values import AckResult, CommitCall, Page, Part, RangeQuery, Span
+from headrace.model.codec import ROW_BYTES
 from headrace.model.position import Position
 from headrace.model.procs import Hold, ProcState
 from headrace.model.record import Batch, TopicInfo
@@ -47,6 +48,49 @@ def new_calls(calls: Sequence[CommitCall], taken: Container[str | None]) -> list
         elif call.key not in taken:
             first.setdefault(call.key, call)
     return list(first.values())
+
+
+def merged(parts: Sequence[Part]) -> list[Part]:
+    """Neighbouring parts of a topic joined into rows of up to ``ROW_BYTES``.
+
+    Parts keep their order within each topic; topics stand in the order of first mention.
+    """
+    rows: dict[str, list[list[Part]]] = {}
+    sizes: dict[str, int] = {}
+    for part in parts:
+        row = rows.setdefault(part.topic, [[]])
+        size = sizes.get(part.topic, 0) + len(part.body)
+        if row[-1] and size > ROW_BYTES:
+            row.append([])
+            size = len(part.body)
+        row[-1].append(part)
+        sizes[part.topic] = size
+    return [_joined(some) for row in rows.values() for some in row]
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    headers = None
+    if any(part.headers is not None for part in parts):
+        headers = "\n".join(part.headers or "\n".join(["null"] * part.count) for part in parts)
+    return Part(
+        parts[0].topic,
+        sum(part.count for part in parts),
+        "\n".join(part.body for part in parts),
+        headers,
+    )
+
+
+def spans(parts: Sequence[Part], next_seq: Mapping[str, int]) -> tuple[Span, ...]:
+    """The places parts take, one behind the other, from each topic's next seq on."""
+    upcoming = dict(next_seq)
+    places = []
+    for part in parts:
+        seq = upcoming[part.topic]
+        upcoming[part.topic] = seq + part.count
+        places.append(Span(part.topic, seq, part.count))
+    return tuple(places)
 
 
 def check_seq(topic: str, seq: int, first_seq: int, next_seq: int) -> None:

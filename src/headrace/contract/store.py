@@ -44,13 +44,14 @@ class TopicStore(Protocol):
         written to if that is later, so that timestamps never fall within a topic. Each
         part takes the next ``count`` seqs of its topic in the order of calls and parts.
         Heads of several topics are locked in one global order, and keys before heads, so
-        that two commits cannot deadlock. Parts are stored as they are, one row each.
+        that two commits cannot deadlock. Neighbouring parts of a topic, of whichever call, are
+        stored as one row of up to about 128 KiB.
 
         A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its
         outcome is the first one if the digest is the same, else ``KeyConflict``. The other
         calls are not affected. A failed commit leaves no gap and no topic behind.
 
-        Cost: independent of the topic's length; one row per part.
+        Cost: independent of the topic's length; one row per topic and 128 KiB.
         """
         ...
 

@@ -172,23 +172,3 @@ async def adrive(work: Work[T], perform: Callable[[Any], Awaitable[Any]]) -> T:
                 action = work.send(answer)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
-
-
-async def finish(awaitable: Awaitable[T]) -> T:
-    """Await something to its end even when the caller is cancelled meanwhile.
-
-    The cancellation is raised afterwards: a COMMIT under way always gets its outcome.
-    """
-    task = asyncio.ensure_future(awaitable)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-        if not task.cancelled():
-            # Its own error, if any, gives way to the cancellation.
-            task.exception()
-        raise

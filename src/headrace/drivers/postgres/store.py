@@ -14,6 +14,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import dict_row
 
+from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.postgres import failures
@@ -28,7 +29,6 @@ from headrace.drivers.running import (
     Sleep,
     TryAgain,
     Work,
-    finish,
 )
 from headrace.errors import HeadraceError, OutcomeUnknown
 

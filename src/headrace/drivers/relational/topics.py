@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, new_calls, page
+from headrace.contract.shared import check_seq, merged, new_calls, page, spans
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -14,7 +14,6 @@ from headrace.contract.values import (
     Page,
     Part,
     RangeQuery,
-    Span,
 )
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.sql import Evidence, Row, Sql
@@ -59,10 +58,10 @@ class Topics:
         outcomes: dict[int, CommitOutcome] = {}
         taken = 0
         for call in fresh:
-            spans = written.spans[taken : taken + len(call.parts)]
-            taken += len(spans)
+            mine = written.spans[taken : taken + len(call.parts)]
+            taken += len(mine)
             outcomes[id(call)] = (
-                Committed(written.ts, spans, written.ahead_ms) if spans else Committed(0, ())
+                Committed(written.ts, mine, written.ahead_ms) if mine else Committed(0, ())
             )
         yield from self.keys.settle(fresh, [outcomes[id(call)] for call in fresh])
         return self.keys.answer(calls, outcomes, settled)
@@ -75,33 +74,31 @@ class Topics:
         now = max(head.now for head in heads.values())
         ts = max(now, *(head.last_ts for head in heads.values()))
         next_seq = {name: head.next_seq for name, head in heads.items()}
-        spans, statements = [], []
-        for part in parts:
-            seq = next_seq[part.topic]
-            next_seq[part.topic] += part.count
-            spans.append(Span(part.topic, seq, part.count))
-            statements.append(
-                self.sql.add_batch(
-                    id=batch_id(),
-                    topic=heads[part.topic].id,
-                    base_seq=seq,
-                    count=part.count,
-                    ts=ts,
-                    body=part.body,
-                    headers=part.headers,
-                )
+        rows = merged(parts)
+        places = spans(rows, next_seq)
+        statements = [
+            self.sql.add_batch(
+                id=batch_id(),
+                topic=heads[row.topic].id,
+                base_seq=place.first_seq,
+                count=row.count,
+                ts=ts,
+                body=row.body,
+                headers=row.headers,
             )
-        first = statements[0].parameters
-        proof = self.sql.find_batch(
-            topic=first["topic"], base_seq=first["base_seq"], id=first["id"]
-        )
+            for row, place in zip(rows, places, strict=True)
+        ]
+        ends = {place.topic: place.first_seq + place.count for place in places}
         moves = [
-            self.sql.move_head(topic=head.id, next_seq=next_seq[name], ts=ts)
+            self.sql.move_head(topic=head.id, next_seq=ends[name], ts=ts)
             for name, head in heads.items()
         ]
-        yield Evidence(proof)
+        first = statements[0].parameters
+        yield Evidence(
+            self.sql.find_batch(topic=first["topic"], base_seq=first["base_seq"], id=first["id"])
+        )
         yield (*statements, *moves)
-        return Committed(ts, tuple(spans), ts - now)
+        return Committed(ts, spans(parts, next_seq), ts - now)
 
     def _lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
         rows = yield self.sql.lock_heads(names=names, now=self.clock())

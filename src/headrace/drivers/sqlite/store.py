@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.migrations import migrations, outstanding
 from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
-from headrace.drivers.running import Runner, TryAgain, Work, finish
+from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.drivers.sqlite.connections import Connections, check_version, is_busy, translate
 from headrace.errors import StoreBusy
 
