@@ -8,15 +8,17 @@
 
 from headrace import errors, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
-from headrace.client.calls import Acked
-from headrace.client.clients import Status
+from headrace.client.calls import Acked, Receipt
+from headrace.client.operations import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
+from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.values import Capabilities
 from headrace.default import (
     available_proc,
     close,
     commit,
     commit_many,
+    ids,
     iterate,
     length,
     proc,
@@ -26,6 +28,8 @@ from headrace.default import (
     status,
     topic_info,
     topics,
+    transaction,
+    using,
     wait_for_procs,
 )
 from headrace.errors import HeadraceError
@@ -39,6 +43,7 @@ __all__ = [
     "AsyncClaim",
     "AsyncHeadrace",
     "AsyncProc",
+    "AsyncTransaction",
     "Capabilities",
     "Claim",
     "Headrace",
@@ -46,9 +51,11 @@ __all__ = [
     "Lag",
     "Proc",
     "ProcInfo",
+    "Receipt",
     "Record",
     "Status",
     "TopicInfo",
+    "Transaction",
     "aconnect",
     "available_proc",
     "close",
@@ -56,6 +63,7 @@ __all__ = [
     "commit_many",
     "connect",
     "errors",
+    "ids",
     "iterate",
     "length",
     "proc",
@@ -66,5 +74,7 @@ __all__ = [
     "telemetry",
     "topic_info",
     "topics",
+    "transaction",
+    "using",
     "wait_for_procs",
 ]

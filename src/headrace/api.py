@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Self
 
-from headrace.client.clients import AsyncClient, Client, documented
+from headrace.client.clients import AsyncClient, Client
+from headrace.client.operations import documented
 from headrace.errors import InvalidOption, NotConnected
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.stores import Clock, Durability, Migrate, open_store

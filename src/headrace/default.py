@@ -61,6 +61,9 @@ proc = _forward(Headrace.proc)
 procs = _forward(Headrace.procs)
 available_proc = _forward(Headrace.available_proc)
 wait_for_procs = _forward(Headrace.wait_for_procs)
+transaction = _forward(Headrace.transaction)
+using = _forward(Headrace.using)
+ids = _forward(Headrace.ids)
 close = _forward(Headrace.close)
 
 __all__ = [
@@ -68,6 +71,7 @@ __all__ = [
     "close",
     "commit",
     "commit_many",
+    "ids",
     "iterate",
     "length",
     "proc",
@@ -77,5 +81,7 @@ __all__ = [
     "status",
     "topic_info",
     "topics",
+    "transaction",
+    "using",
     "wait_for_procs",
 ]

@@ -23,6 +23,7 @@
     │   ├── NothingToReclaim    nothing_to_reclaim
     │   └── ClaimLost           claim_lost
     ├── KeyReused               key_reused
+    ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout
     ├── NotConnected            no_active_node
     └── StoreError
@@ -187,6 +188,12 @@ class KeyReused(HeadraceError):
     """An idempotency key came back with other content."""
 
     code = "key_reused"
+
+
+class NotCommitted(HeadraceError):
+    """A receipt was shown for records that are not in the log."""
+
+    code = "not_committed"
 
 
 class WaitTimeout(HeadraceError):

@@ -14,11 +14,17 @@ from headrace import api, errors
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.errors import HeadraceError, InvalidOption, InvalidUrl, NotConnected
 
-TWINS = [(headrace.Headrace, headrace.AsyncHeadrace), (Proc, AsyncProc), (Claim, AsyncClaim)]
+TWINS = [
+    (headrace.Headrace, headrace.AsyncHeadrace),
+    (Proc, AsyncProc),
+    (Claim, AsyncClaim),
+    (headrace.Transaction, headrace.AsyncTransaction),
+]
 FUNCTIONS = [
     "available_proc",
     "commit",
     "commit_many",
+    "ids",
     "iterate",
     "length",
     "proc",
@@ -27,6 +33,8 @@ FUNCTIONS = [
     "revrange",
     "topic_info",
     "topics",
+    "transaction",
+    "using",
     "wait_for_procs",
 ]
 
@@ -66,7 +74,7 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate"}
+    assert plain == {"status", "iterate", "transaction", "using"}
 
 
 def test_all_names_exist_and_are_sorted() -> None:

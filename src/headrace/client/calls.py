@@ -11,8 +11,17 @@ from msgspec import UNSET, UnsetType
 
 from headrace.client.clock_watch import heed_clock
 from headrace.contract.op import Op
-from headrace.contract.store import Store
+from headrace.contract.store import Session, Store
 from headrace.contract.values import (
+    AckResult,
+    ClaimResult,
+    CommitCall,
+    CommitOutcome,
+    Committed,
+    Page,
+    ProcSpec,
+    Promised,
+)
     AckResult,
     ClaimResult,
     CommitCall,
@@ -20,9 +29,9 @@ from headrace.contract.values import (
     Page,
     ProcSpec,
 )
-from headrace.core.commits import Entry, Headers, prepare
+from headrace.core.commits import Entry, Headers, Prepared, ids_of, prepare
 from headrace.core.scans import Scan
-from headrace.errors import InvalidBody, InvalidOption
+from headrace.errors import InvalidBody, InvalidOption, NotCommitted
 from headrace.model import procs as rules
 from headrace.model import refusals
 from headrace.model.checks import milliseconds, positive
@@ -40,11 +49,23 @@ CLAIM_BYTES = 8 * 1024 * 1024
 MOST_TOPICS = 1000
 
 
+class Receipt(msgspec.Struct, frozen=True):
+    """For records committed in a transaction: their ids, or what to ask for them with."""
+
+    ids: list[str] | None
+    promised: Promised | None = None
+    topics: tuple[str, ...] = ()
+
+
 class Acked(msgspec.Struct, frozen=True):
-    """What ``ack_commit`` did: the acknowledged range, and the ids of the new records."""
+    """What ``ack_commit`` did: the acknowledged range, and the ids of the new records.
+
+    Inside a transaction that numbers at COMMIT the ids are None, and ``receipt`` gets them.
+    """
 
     range: str
-    ids: list[str]
+    ids: list[str] | None
+    receipt: Receipt | None = None
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -73,7 +94,7 @@ class Commitment(NamedTuple, Generic[T]):
 class Calls:
     """Checks arguments and builds operations; raises before anything is sent."""
 
-    def __init__(self, store: Store, *, max_body: int) -> None:
+    def __init__(self, store: Store | Session, *, max_body: int) -> None:
         self.store = store
         self.max_body = max_body
 
@@ -87,21 +108,13 @@ class Calls:
         if isinstance(topic, str):
             one = self.commit_entries([(topic, body)], headers, key)
             return Commitment(one.call, lambda outcome: one.finish(outcome)[0])
-        if body is not None:
-            raise InvalidBody(
-                "commit takes one topic and one body, or one list of (topic, body).", path="$"
-            )
+        _refuse_body(body)
         return self.commit_entries(_listed(topic), headers, key)
 
     def commit_many(
         self, topic: str, bodies: Iterable[Any], headers: Headers | None, key: str | None
     ) -> Commitment[list[str]]:
-        check_topic(topic)
-        if isinstance(bodies, (dict, str, bytes)):
-            raise InvalidBody(
-                "commit_many takes a list of bodies; for one body use commit.", path="$"
-            )
-        return self.commit_entries([(topic, body) for body in bodies], headers, key)
+        return self.commit_entries(_entries(topic, bodies), headers, key)
 
     def commit_entries(
         self, entries: Sequence[Entry], headers: Headers | None, key: str | None
@@ -113,6 +126,43 @@ class Calls:
             return prepared.ids(outcome)
 
         return Commitment(prepared.call, finish)
+
+    def promise(
+        self,
+        topic: str | Sequence[Entry],
+        body: Any,
+        headers: Headers | None,
+        key: str | None,
+    ) -> Commitment[Receipt]:
+        if isinstance(topic, str):
+            return self._promise([(topic, body)], headers, key)
+        _refuse_body(body)
+        return self._promise(_listed(topic), headers, key)
+
+    def promise_many(
+        self, topic: str, bodies: Iterable[Any], headers: Headers | None, key: str | None
+    ) -> Commitment[Receipt]:
+        return self._promise(_entries(topic, bodies), headers, key)
+
+    def _promise(
+        self, entries: Sequence[Entry], headers: Headers | None, key: str | None
+    ) -> Commitment[Receipt]:
+        prepared = prepare(entries, headers=headers, key=key, max_body=self.max_body)
+        return Commitment(prepared.call, lambda outcome: _receipt(prepared, outcome))
+
+    def resolve(self, receipt: Receipt) -> Call[list[str]]:
+        promised = receipt.promised
+        assert promised is not None
+
+        def finish(committed: Committed | None) -> list[str]:
+            if committed is None:
+                raise NotCommitted(
+                    "these records are not committed: their transaction is still open, or it was "
+                    "rolled back."
+                )
+            return ids_of(committed, receipt.topics)
+
+        return Call(self.store.resolve(promised), finish)
 
     def scan(
         self,
@@ -200,7 +250,10 @@ class Calls:
         def finish(result: AckResult) -> Acked:
             assert result.committed is not None
             heed_clock(result.committed)
-            return Acked(result.range, prepared.ids(result.committed))
+            receipt = _receipt(prepared, result.committed)
+            if receipt.ids is None:
+                return Acked(result.range, None, receipt)
+            return Acked(result.range, receipt.ids)
 
         return Call(self.store.ack_commit(proc, _token(token), prepared.call), finish)
 
@@ -262,6 +315,26 @@ def changes(
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _receipt(prepared: Prepared, outcome: CommitOutcome) -> Receipt:
+    if isinstance(outcome, Promised):
+        return Receipt(None, outcome, tuple(prepared.topics))
+    return Receipt(prepared.ids(outcome))
+
+
+def _refuse_body(body: object) -> None:
+    if body is not None:
+        raise InvalidBody(
+            "commit takes one topic and one body, or one list of (topic, body).", path="$"
+        )
+
+
+def _entries(topic: str, bodies: Iterable[Any]) -> list[Entry]:
+    check_topic(topic)
+    if isinstance(bodies, (dict, str, bytes)):
+        raise InvalidBody("commit_many takes a list of bodies; for one body use commit.", path="$")
+    return [(topic, body) for body in bodies]
 
 
 def _listed(entries: object) -> Sequence[Entry]:

@@ -1,58 +1,34 @@
-"""The two clients, blocking and async. Names and signatures are the same; a test compares.
-
-Docstrings are on the blocking one; ``documented`` gives them to the other.
-"""
+"""The two clients, blocking and async. Names and signatures are the same; a test compares."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from enum import IntEnum
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, overload
 
-from msgspec import UNSET, UnsetType
-
-from headrace.client.calls import MOST_TOPICS, Call, Calls, Commitment, Timeout, changes
+from headrace.client.calls import Call, Commitment
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
-from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
-from headrace.client.waiting import Wait
+from headrace.client.operations import AsyncOperations, Operations, Status, documented
+from headrace.client.transactions import AsyncTransaction, Receipt, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome
 from headrace.core.commits import Entry, Headers
-from headrace.errors import NotConnected, StoreError
-from headrace.model.procs import ProcInfo, Strategy
-from headrace.model.record import Record, TopicInfo
 
 T = TypeVar("T")
-Procs = Iterable["str | Proc | AsyncProc"]
 
 
 def _as_is(answer: T) -> T:
     return answer
 
 
-class Status(IntEnum):
-    """What a client is fit for."""
+class Client(Operations):
+    """Topics and procs for blocking code. Any number of threads may share one."""
 
-    FAILING = -1
-    UNINITIALISED = 0
-    READY = 1
-
-
-class BaseClient:
-    """What both clients have in common: a store, and whether it works."""
+    _store: Store
 
     def __init__(self, store: Store, *, max_body: int) -> None:
-        self._store = store
-        self._built = Calls(store, max_body=max_body)
-        self._status = Status.READY
-
-    @property
-    def _calls(self) -> Calls:
-        if self._status is Status.UNINITIALISED:
-            raise NotConnected("this client is closed: connect again.")
-        return self._built
+        super().__init__(store, max_body=max_body)
+        self._flushes = Coalescer(self._flush)
 
     def status(self) -> Status:
         """1 ready, -1 when the last operation failed in the store, 0 after close."""
@@ -63,33 +39,11 @@ class BaseClient:
         """What the store can do beyond the contract."""
         return self._store.capabilities
 
-    def _note(self, error: Exception | None) -> None:
-        if self._status is not Status.UNINITIALISED:
-            is_failing = isinstance(error, StoreError)
-            self._status = Status.FAILING if is_failing else Status.READY
-
-
-class Client(BaseClient):
-    """Topics and procs for blocking code. Any number of threads may share one."""
-
-    def __init__(self, store: Store, *, max_body: int) -> None:
-        super().__init__(store, max_body=max_body)
-        self._flushes = Coalescer(self._flush)
-
     def _flush(self, calls: list[CommitCall]) -> list[CommitOutcome]:
         return self._run(Call(self._store.commit(calls), _as_is))
 
     def _commit(self, commitment: Commitment[T]) -> T:
         return commitment.finish(self._flushes.commit(commitment.call))
-
-    def _run(self, call: Call[T]) -> T:
-        try:
-            answer = self._store.run(call.op)
-        except Exception as error:
-            self._note(error)
-            raise
-        self._note(None)
-        return call.finish(answer)
 
     @overload
     def commit(
@@ -135,135 +89,40 @@ class Client(BaseClient):
         """Append many records to one topic, all or none; ``headers`` go with each of them."""
         return self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
-    def range(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-    ) -> list[Record]:
-        """Read records in order.
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Several operations, all or none: committed when the block ends.
 
-        An end is a full id ``1518951480106-7``, a timestamp in milliseconds
-        ``1518951480106`` (the whole millisecond), a sequence number ``:7`` (which must
-        exist), or nothing. ``exclusive`` leaves out both ends, but no timestamps. No
-        limit, or one below 1, reads all: use ``iterate`` for what does not fit in memory.
+        An exception rolls everything back, also what the block did before. Commits return
+        receipts; ``ids`` tells the ids when the block has ended. On SQLite the transaction
+        holds the write lock, so keep it short.
         """
-        return list(self._scan(topic, start, end, exclusive, limit, descending=False))
+        _ = self._calls
+        with self._store.transaction() as session:
+            tx = Transaction(session, max_body=self._built.max_body)
+            try:
+                yield tx
+            finally:
+                tx.end()
 
-    def revrange(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-    ) -> list[Record]:
-        """Read records backwards: ``start`` is the high end, ``end`` the low one."""
-        return list(self._scan(topic, start, end, exclusive, limit, descending=True))
+    def using(self, connection: Any) -> Transaction:
+        """Take part in your own open transaction, on your own connection.
 
-    def iterate(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-        reverse: bool = False,
-    ) -> Iterator[Record]:
-        """Stream a range in constant memory, page by page.
-
-        It ends where the topic ended when it began. With ``reverse`` the ends are as in
-        ``revrange``. No transaction stays open between pages.
+        A ``sqlite3.Connection``, a psycopg connection, or a SQLAlchemy session or
+        connection, to the same database as this client. What is done through the result
+        happens when you commit, together with your own statements, or not at all.
         """
-        return self._scan(topic, start, end, exclusive, limit, descending=reverse)
+        _ = self._calls
+        return Transaction(self._store.using(connection), max_body=self._built.max_body)
 
-    def _scan(
-        self,
-        topic: str,
-        start: str | None,
-        end: str | None,
-        exclusive: bool,
-        limit: int | None,
-        *,
-        descending: bool,
-    ) -> Iterator[Record]:
-        scan = self._calls.scan(topic, start, end, exclusive, limit, descending)
+    def ids(self, receipt: Receipt) -> list[str]:
+        """The ids of records committed in a transaction, once it is committed.
 
-        def pages() -> Iterator[Record]:
-            while scan.query is not None:
-                yield from self._run(self._calls.read(scan))
-
-        return pages()
-
-    def length(self, topic: str) -> int:
-        """How many records the topic holds now."""
-        return self._run(self._calls.length(topic))
-
-    def topic_info(self, topic: str) -> TopicInfo:
-        """The topic's head: first and next sequence number, last timestamp."""
-        return self._run(self._calls.topic_info(topic))
-
-    def topics(
-        self, *, prefix: str = "", after: str = "", limit: int = MOST_TOPICS
-    ) -> list[TopicInfo]:
-        """Topics by name; go on with ``after`` the last one."""
-        return self._run(self._calls.topics(prefix, after, limit))
-
-    def proc(
-        self,
-        name: str,
-        *,
-        topic: str | None = None,
-        offset: str | None = None,
-        max_reclaims: int | UnsetType = UNSET,
-        reclaim_timeout: Timeout | UnsetType = UNSET,
-        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
-    ) -> Proc:
-        """Refer to a proc, and make it if there is none of that name.
-
-        ``offset`` says where a new proc starts and is ignored by an existing one: ``>``
-        (the default) at the first record, ``$>`` behind the newest, an id or ``:seq``
-        after that record, a timestamp at its first record. Without a topic the proc must
-        exist. Settings that are given are stored, on an existing proc too: after
-        ``max_reclaims`` (10; -1 for no limit) failures in a row the proc is disabled,
-        goes on (``continue``), or moves the culprit to topic ``<name>-dead``
-        (``dead_letter``); a claim is given back after ``reclaim_timeout`` (10 s; None
-        for never).
+        ``NotCommitted`` while it is open, and for ever if it was rolled back.
         """
-        wanted = changes(max_reclaims, reclaim_timeout, on_max_reclaims_reached)
-        info = self._run(self._calls.proc(name, topic, offset, wanted))
-        return Proc(self, info.name, info.topic)
-
-    def procs(self, *, topic: str | None = None) -> list[ProcInfo]:
-        """All procs by name, or those of one topic."""
-        return self._run(self._calls.procs(topic))
-
-    def available_proc(self, procs: Procs, count: int = 1) -> Claim | None:
-        """Claim for whichever proc has work, the one that claimed longest ago first.
-
-        Procs that are disabled or have a claim out are passed over; None if none has work.
-        """
-        taken = self._run(self._calls.available_proc(procs, count))
-        if taken is None:
-            return None
-        return Claim(Proc(self, taken.proc, taken.records[0].topic), taken)
-
-    def wait_for_procs(
-        self, procs: str | Proc | Procs | None = None, *, timeout: float | None = None
-    ) -> None:
-        """Wait until active procs (these, or all) have acked all that is committed.
-
-        ``WaitTimeout`` names those that have not. A proc that gets disabled is no longer
-        waited for. It does not run the procs.
-        """
-        wait = Wait(timeout)
-        while behind := self._run(self._calls.pending(procs)):
-            time.sleep(wait.pause(behind))
+        if receipt.ids is not None:
+            return receipt.ids
+        return self._run(self._calls.resolve(receipt))
 
     def close(self) -> None:
         """Finish the commits under way and release connections.
@@ -275,27 +134,28 @@ class Client(BaseClient):
         self._store.close()
 
 
-class AsyncClient(BaseClient):
+class AsyncClient(AsyncOperations):
     """Topics and procs for async code: ``Client`` with ``await``."""
+
+    _store: Store
 
     def __init__(self, store: Store, *, max_body: int) -> None:
         super().__init__(store, max_body=max_body)
         self._flushes = AsyncCoalescer(self._flush)
+
+    def status(self) -> Status:
+        return self._status
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do beyond the contract."""
+        return self._store.capabilities
 
     async def _flush(self, calls: list[CommitCall]) -> list[CommitOutcome]:
         return await self._run(Call(self._store.commit(calls), _as_is))
 
     async def _commit(self, commitment: Commitment[T]) -> T:
         return commitment.finish(await self._flushes.commit(commitment.call))
-
-    async def _run(self, call: Call[T]) -> T:
-        try:
-            answer = await self._store.arun(call.op)
-        except Exception as error:
-            self._note(error)
-            raise
-        self._note(None)
-        return call.finish(answer)
 
     @overload
     async def commit(
@@ -330,101 +190,24 @@ class AsyncClient(BaseClient):
     ) -> list[str]:
         return await self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
-    async def range(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-    ) -> list[Record]:
-        scan = self._scan(topic, start, end, exclusive, limit, descending=False)
-        return [record async for record in scan]
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncTransaction]:
+        _ = self._calls
+        async with self._store.atransaction() as session:
+            tx = AsyncTransaction(session, max_body=self._built.max_body)
+            try:
+                yield tx
+            finally:
+                tx.end()
 
-    async def revrange(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-    ) -> list[Record]:
-        scan = self._scan(topic, start, end, exclusive, limit, descending=True)
-        return [record async for record in scan]
+    def using(self, connection: Any) -> AsyncTransaction:
+        _ = self._calls
+        return AsyncTransaction(self._store.ausing(connection), max_body=self._built.max_body)
 
-    def iterate(
-        self,
-        topic: str,
-        start: str | None = None,
-        end: str | None = None,
-        *,
-        exclusive: bool = False,
-        limit: int | None = None,
-        reverse: bool = False,
-    ) -> AsyncIterator[Record]:
-        return self._scan(topic, start, end, exclusive, limit, descending=reverse)
-
-    def _scan(
-        self,
-        topic: str,
-        start: str | None,
-        end: str | None,
-        exclusive: bool,
-        limit: int | None,
-        *,
-        descending: bool,
-    ) -> AsyncIterator[Record]:
-        scan = self._calls.scan(topic, start, end, exclusive, limit, descending)
-
-        async def pages() -> AsyncIterator[Record]:
-            while scan.query is not None:
-                for record in await self._run(self._calls.read(scan)):
-                    yield record
-
-        return pages()
-
-    async def length(self, topic: str) -> int:
-        return await self._run(self._calls.length(topic))
-
-    async def topic_info(self, topic: str) -> TopicInfo:
-        return await self._run(self._calls.topic_info(topic))
-
-    async def topics(
-        self, *, prefix: str = "", after: str = "", limit: int = MOST_TOPICS
-    ) -> list[TopicInfo]:
-        return await self._run(self._calls.topics(prefix, after, limit))
-
-    async def proc(
-        self,
-        name: str,
-        *,
-        topic: str | None = None,
-        offset: str | None = None,
-        max_reclaims: int | UnsetType = UNSET,
-        reclaim_timeout: Timeout | UnsetType = UNSET,
-        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
-    ) -> AsyncProc:
-        wanted = changes(max_reclaims, reclaim_timeout, on_max_reclaims_reached)
-        info = await self._run(self._calls.proc(name, topic, offset, wanted))
-        return AsyncProc(self, info.name, info.topic)
-
-    async def procs(self, *, topic: str | None = None) -> list[ProcInfo]:
-        return await self._run(self._calls.procs(topic))
-
-    async def available_proc(self, procs: Procs, count: int = 1) -> AsyncClaim | None:
-        taken = await self._run(self._calls.available_proc(procs, count))
-        if taken is None:
-            return None
-        return AsyncClaim(AsyncProc(self, taken.proc, taken.records[0].topic), taken)
-
-    async def wait_for_procs(
-        self, procs: str | AsyncProc | Procs | None = None, *, timeout: float | None = None
-    ) -> None:
-        wait = Wait(timeout)
-        while behind := await self._run(self._calls.pending(procs)):
-            await asyncio.sleep(wait.pause(behind))
+    async def ids(self, receipt: Receipt) -> list[str]:
+        if receipt.ids is not None:
+            return receipt.ids
+        return await self._run(self._calls.resolve(receipt))
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
@@ -432,13 +215,4 @@ class AsyncClient(BaseClient):
         await self._store.aclose()
 
 
-def documented(ours: type, like: type) -> None:
-    """Give the methods of one class the docstrings of the same methods of another."""
-    for name, method in vars(ours).items():
-        if callable(method) and not name.startswith("_") and not method.__doc__:
-            method.__doc__ = getattr(like, name).__doc__
-
-
 documented(AsyncClient, Client)
-documented(AsyncProc, Proc)
-documented(AsyncClaim, Claim)

@@ -14,7 +14,7 @@ from headrace.model.procs import Lag, ProcInfo, Strategy
 from headrace.model.record import Record
 
 if TYPE_CHECKING:
-    from headrace.client.clients import AsyncClient, Client
+    from headrace.client.operations import AsyncOperations, Operations
 
 
 class ClaimedRecords(Sequence[Record]):
@@ -109,7 +109,7 @@ class Proc(ProcReference):
     ...     claim.ack_commit([("incremented", {"n": r.body["n"] + 1}) for r in claim])
     """
 
-    def __init__(self, client: Client, name: str, topic: str) -> None:
+    def __init__(self, client: Operations, name: str, topic: str) -> None:
         super().__init__(name, topic)
         self._client = client
 
@@ -192,7 +192,7 @@ class Proc(ProcReference):
 class AsyncProc(ProcReference):
     """``Proc`` for async code."""
 
-    def __init__(self, client: AsyncClient, name: str, topic: str) -> None:
+    def __init__(self, client: AsyncOperations, name: str, topic: str) -> None:
         super().__init__(name, topic)
         self._client = client
 

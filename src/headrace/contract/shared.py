@@ -6,7 +6,16 @@ from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from headrace.contract.values import AckResult, CommitCall, Page, Part, RangeQuery, Span
+from headrace.contract.values import (
+    AckResult,
+    CommitCall,
+    Committed,
+    Page,
+    Part,
+    Promised,
+    RangeQuery,
+    Span,
+)
 from headrace.model.codec import ROW_BYTES
 from headrace.model.position import Position
 from headrace.model.procs import Hold, ProcState
@@ -91,6 +100,22 @@ def spans(parts: Sequence[Part], next_seq: Mapping[str, int]) -> tuple[Span, ...
         upcoming[part.topic] = seq + part.count
         places.append(Span(part.topic, seq, part.count))
     return tuple(places)
+
+
+def shares(
+    calls: Sequence[CommitCall], written: Committed | Promised
+) -> list[Committed | Promised]:
+    """What each call has of what was written for all of them; a promise is to one call only."""
+    if isinstance(written, Promised):
+        [_] = calls
+        return [written]
+    found: list[Committed | Promised] = []
+    taken = 0
+    for call in calls:
+        mine = written.spans[taken : taken + len(call.parts)]
+        taken += len(mine)
+        found.append(Committed(written.ts, mine, written.ahead_ms) if mine else Committed(0, ()))
+    return found
 
 
 def check_seq(topic: str, seq: int, first_seq: int, next_seq: int) -> None:

@@ -10,7 +10,8 @@ store's (milliseconds since 1970), which tests may replace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 from headrace.contract.op import Op
 from headrace.contract.values import (
@@ -19,8 +20,10 @@ from headrace.contract.values import (
     ClaimResult,
     CommitCall,
     CommitOutcome,
+    Committed,
     Page,
     ProcSpec,
+    Promised,
     RangeQuery,
 )
 from headrace.model.procs import Lag, ProcChanges, ProcInfo
@@ -53,6 +56,10 @@ class TopicStore(Protocol):
 
         Cost: independent of the topic's length; one row per topic and 128 KiB.
         """
+        ...
+
+    def resolve(self, promised: Promised) -> Op[Committed | None]:
+        """What became of a ``Promised`` commit; None if it is not there (yet, or at all)."""
         ...
 
     def read(self, query: RangeQuery) -> Op[Page]:
@@ -204,6 +211,24 @@ class ProcStore(Protocol):
         ...
 
 
+class Session(TopicStore, ProcStore, Protocol):
+    """The operations of a store inside a transaction that somebody else ends.
+
+    An operation that raises leaves no trace of itself, and the transaction goes on. Nothing
+    is retried. Where the store ``numbers_at_commit``, the outcome of a commit is
+    ``Promised`` and its records are invisible here; elsewhere it is ``Committed``, with
+    numbers that are lost again if the transaction is rolled back.
+    """
+
+    def run(self, op: Op[T]) -> T:
+        """Execute an operation in the transaction."""
+        ...
+
+    async def arun(self, op: Op[T]) -> T:
+        """Execute an operation in the transaction without blocking the event loop."""
+        ...
+
+
 class Store(TopicStore, ProcStore, Protocol):
     """A database with Headrace in it.
 
@@ -236,6 +261,27 @@ class Store(TopicStore, ProcStore, Protocol):
 
     async def arun(self, op: Op[T]) -> T:
         """Execute an operation without blocking the event loop."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Session]:
+        """A transaction of our own for several operations: committed when the block ends,
+        rolled back when it raises. Only where the store ``composes``."""
+        ...
+
+    def atransaction(self) -> AbstractAsyncContextManager[Session]:
+        """The same for async code."""
+        ...
+
+    def using(self, connection: Any) -> Session:
+        """Take part in the user's open transaction on a connection of the user's own.
+
+        ``InvalidOption`` for a kind of connection the store does not know, one to another
+        database, or one in autocommit. Committing is the user's.
+        """
+        ...
+
+    def ausing(self, connection: Any) -> Session:
+        """The same for async code."""
         ...
 
     def close(self) -> None:

@@ -66,7 +66,26 @@ class KeyConflict(msgspec.Struct, frozen=True, tag="key_conflict"):
     key: str
 
 
-CommitOutcome = Committed | KeyConflict
+class PromisedRow(msgspec.Struct, frozen=True, gc=False):
+    """A row that is written and gets its numbers at COMMIT."""
+
+    topic: str
+    id: str
+
+
+class Promised(msgspec.Struct, frozen=True, tag="promised"):
+    """A call's records are written in an open transaction and numbered when it commits.
+
+    ``rows`` are the first row of each topic, ``counts`` the (topic, count) of each part,
+    ``since`` a time before which the records are certainly not dated.
+    """
+
+    rows: tuple[PromisedRow, ...]
+    counts: tuple[tuple[str, int], ...]
+    since: int
+
+
+CommitOutcome = Committed | Promised | KeyConflict
 
 
 class RangeQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +149,7 @@ class AckResult(msgspec.Struct, frozen=True):
     """The acknowledged range ``first..last``, and what was committed with it."""
 
     range: str
-    committed: Committed | None = None
+    committed: Committed | Promised | None = None
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,9 +159,15 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     ``is_shared``             other processes can use the same store.
     ``resolves_outcome``      a connection lost at COMMIT can be asked about afterwards.
     ``has_record_view``       a SQL view shows single records to anyone with a SQL shell.
+    ``composes``              several operations can share a transaction, also the user's own.
+    ``numbers_at_commit``     inside such a transaction records are numbered at COMMIT, so that
+                              a long transaction blocks no other writer; their ids are known
+                              afterwards, and the transaction itself does not see them.
     """
 
     survives_restart: bool
     is_shared: bool
     resolves_outcome: bool
     has_record_view: bool
+    composes: bool
+    numbers_at_commit: bool

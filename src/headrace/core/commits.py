@@ -6,7 +6,14 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headrace.contract.values import CommitCall, CommitOutcome, Committed, Part
+from headrace.contract.values import (
+    CommitCall,
+    CommitOutcome,
+    Committed,
+    KeyConflict,
+    Part,
+    Promised,
+)
 from headrace.errors import InvalidBody, InvalidOption, KeyReused
 from headrace.model.codec import encode_bodies, encode_headers, pack
 from headrace.model.names import check_topic
@@ -27,18 +34,24 @@ class Prepared(NamedTuple):
 
     def ids(self, outcome: CommitOutcome) -> list[str]:
         """The ids of the records, in the order in which they were given."""
-        if not isinstance(outcome, Committed):
+        assert not isinstance(outcome, Promised), "numbers come at COMMIT"
+        if isinstance(outcome, KeyConflict):
             raise KeyReused(
                 f"key {outcome.key!r} was used before with other content: nothing was written; "
                 "a key belongs to one commit, so choose another one.",
                 key=outcome.key,
             )
-        seqs: dict[str, list[int]] = {}
-        for span in outcome.spans:
-            numbers = range(span.first_seq, span.first_seq + span.count)
-            seqs.setdefault(span.topic, []).extend(numbers)
-        upcoming = {topic: iter(numbers) for topic, numbers in seqs.items()}
-        return [record_id(outcome.ts, next(upcoming[topic])) for topic in self.topics]
+        return ids_of(outcome, self.topics)
+
+
+def ids_of(committed: Committed, topics: Sequence[str]) -> list[str]:
+    """The ids of records whose topics are given in the order in which they were committed."""
+    seqs: dict[str, list[int]] = {}
+    for span in committed.spans:
+        numbers = range(span.first_seq, span.first_seq + span.count)
+        seqs.setdefault(span.topic, []).extend(numbers)
+    upcoming = {topic: iter(numbers) for topic, numbers in seqs.items()}
+    return [record_id(committed.ts, next(upcoming[topic])) for topic in topics]
 
 
 def prepare(

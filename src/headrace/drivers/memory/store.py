@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from headrace.contract.op import Op
 from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
+from headrace.contract.store import Session
 from headrace.contract.values import (
     AckResult,
     Capabilities,
@@ -20,6 +23,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.memory.topics import Data, MemoryTopics, immediate, within
 from headrace.drivers.running import Runner, Work
+from headrace.errors import InvalidOption, StoreBusy
 from headrace.model import procs as rules
 from headrace.model import refusals
 from headrace.model.codec import dead_letter
@@ -35,7 +39,35 @@ class Shared:
 
     def __init__(self) -> None:
         self.data = Data()
-        self.lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._holder: object = None
+
+    def is_free(self) -> bool:
+        """Whether nobody holds it, or we do ourselves (and are told so by ``held``)."""
+        return self._holder is None or self._holder == _who()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock; refuse whoever holds it already and would wait for itself."""
+        if self._holder is not None and self._holder == _who():
+            raise StoreBusy(
+                "this thread or task has a transaction open on this store, and a plain operation "
+                "would wait for it for ever: use the transaction's own methods, or end it first."
+            )
+        with self._lock:
+            self._holder = _who()
+            try:
+                yield
+            finally:
+                self._holder = None
+
+
+def _who() -> object:
+    """The task we are in, or else the thread."""
+    try:
+        return asyncio.current_task() or threading.get_ident()
+    except RuntimeError:
+        return threading.get_ident()
 
 
 _named: WeakValueDictionary[str, Shared] = WeakValueDictionary()
@@ -55,7 +87,12 @@ class MemoryStore(Runner, MemoryTopics):
 
     name = "memory"
     capabilities = Capabilities(
-        survives_restart=False, is_shared=False, resolves_outcome=True, has_record_view=False
+        survives_restart=False,
+        is_shared=False,
+        resolves_outcome=True,
+        has_record_view=False,
+        composes=True,
+        numbers_at_commit=False,
     )
 
     def __init__(
@@ -73,24 +110,67 @@ class MemoryStore(Runner, MemoryTopics):
         return self._clock()
 
     async def arun(self, op: Op[T]) -> T:
+        while not self._shared.is_free():
+            await asyncio.sleep(0)
         return self.run(op)
 
     def attempt(self, op: Op[T]) -> Work[T]:
-        with self._shared.lock:
-            undo = self.data.undo
-            undo.clear()
-            try:
-                self.probe(op.name, 0)
-                result = yield from op
-                if op.writes:
-                    self.probe(op.name, "commit")
-            except BaseException:
-                while undo:
-                    undo.pop()()
-                raise
+        with self._shared.held():
+            result = yield from self.within(op)
+            self.data.undo.clear()
             if op.writes:
                 self.probe(op.name, "committed")
             return result
+
+    def within(self, op: Op[T]) -> Work[T]:
+        """Execute an operation, and undo it alone if it raises."""
+        mark = len(self.data.undo)
+        try:
+            self.probe(op.name, 0)
+            result = yield from op
+            if op.writes:
+                self.probe(op.name, "commit")
+        except BaseException:
+            self.undo(mark)
+            raise
+        return result
+
+    def undo(self, mark: int) -> None:
+        """Take back all changes after ``mark``."""
+        while len(self.data.undo) > mark:
+            self.data.undo.pop()()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        with self._shared.held(), self._all_or_nothing():
+            yield MemorySession(self)
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[Session]:
+        while not self._shared.is_free():
+            await asyncio.sleep(0)
+        with self._shared.held(), self._all_or_nothing():
+            yield MemorySession(self)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        try:
+            yield
+            self.probe("transaction", "commit")
+        except BaseException:
+            self.undo(0)
+            raise
+        self.data.undo.clear()
+        self.probe("transaction", "committed")
+
+    def using(self, connection: Any) -> Session:
+        raise InvalidOption(
+            "a store in memory has no database in which your connection could have a "
+            "transaction: use transaction().",
+            option="connection",
+        )
+
+    ausing = using
 
     def close(self) -> None:
         pass
@@ -322,3 +402,18 @@ class MemoryStore(Runner, MemoryTopics):
         if state.cursor is not None or self.topic_data(state.topic).next_seq == 0:
             return state.cursor
         return self.position_after(state.topic, parse_end(state.offset))
+
+
+class MemorySession(MemoryStore):
+    """A store's operations while a transaction of it is open."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(patience=0, clock=store._clock)
+        self._shared = store._shared
+        self.probe = store.probe
+
+    def attempt(self, op: Op[T]) -> Work[T]:
+        return (yield from self.within(op))
+
+    async def arun(self, op: Op[T]) -> T:
+        return self.run(op)

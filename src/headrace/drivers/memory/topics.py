@@ -16,6 +16,7 @@ from headrace.contract.values import (
     KeyConflict,
     Page,
     Part,
+    Promised,
     RangeQuery,
     Span,
 )
@@ -123,6 +124,9 @@ class MemoryTopics:
         topic.batches.append(Batch(seq, part.count, ts, part.body, part.headers))
         topic.next_seq, topic.last_ts = seq + part.count, ts
         return Span(part.topic, seq, part.count)
+
+    def resolve(self, promised: Promised) -> Op[Committed | None]:
+        raise AssertionError("memory numbers at once and promises nothing")
 
     def read(self, query: RangeQuery) -> Op[Page]:
         return immediate("read", lambda: self._read(query), writes=False)

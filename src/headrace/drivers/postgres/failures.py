@@ -18,11 +18,11 @@ _NOT_NOW = (pg.ReadOnlySqlTransaction, pg.TooManyConnections, pg.DiskFull, pg.Ou
 _PREPARED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 
 
-def is_lost(error: psycopg.Error, connection: psycopg.BaseConnection[object] | None) -> bool:
+def is_lost(error: psycopg.Error, connection: object) -> bool:
     """Whether the connection is gone, and with it any answer."""
     if isinstance(error, _GONE):
         return True
-    return connection is not None and bool(connection.closed)
+    return bool(getattr(connection, "closed", False))
 
 
 def is_prepare_trouble(error: psycopg.Error) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,13 +16,15 @@ from psycopg import errors as pg
 from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
-from headrace.contract.op import Op
+from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities
-from headrace.drivers.postgres import failures
+from headrace.drivers.postgres import failures, sessions
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
+from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
-from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
+from headrace.drivers.relational.session import Session
+from headrace.drivers.relational.sql import NOUNS, Dialect, Evidence, Sql, Statement
 from headrace.drivers.running import (
     FIRST_DELAY,
     LONGEST_DELAY,
@@ -34,7 +37,7 @@ from headrace.errors import HeadraceError, OutcomeUnknown
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="postgres", word="headrace.", style="pyformat")
+DIALECT = Dialect(folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "late"))
 POOL_SIZE = 10
 
 _BEGIN = Statement("begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {})
@@ -72,6 +75,13 @@ class Checkin(msgspec.Struct, frozen=True):
     is_good: bool
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """An open transaction for several operations."""
+
+    connection: Any
+    identity: dict[str, str]
+
+
 class LostAtCommit(Exception):
     """The connection broke between COMMIT and its answer."""
 
@@ -93,7 +103,12 @@ class PostgresStore(Runner, Procs):
 
     name = "postgres"
     capabilities = Capabilities(
-        survives_restart=True, is_shared=True, resolves_outcome=True, has_record_view=True
+        survives_restart=True,
+        is_shared=True,
+        resolves_outcome=True,
+        has_record_view=True,
+        composes=True,
+        numbers_at_commit=True,
     )
 
     def __init__(
@@ -243,6 +258,7 @@ class PostgresStore(Runner, Procs):
 
     def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
+        op.accept()
         unknown = OutcomeUnknown(
             f"the connection to {self.place} broke while {op.name!r} was being committed and "
             "the server cannot say what became of it: look, or repeat it with an idempotency key.",
@@ -306,12 +322,82 @@ class PostgresStore(Runner, Procs):
         known = failures.passing(error, self.place)
         return TryAgain(known) if known else failures.final(error, self.place)
 
+    def begin(self) -> Work[Begun]:
+        """Open a transaction for several operations."""
+        opening = (_BEGIN, *self._opening, _IDENTIFY)
+        delay = FIRST_DELAY
+        give_up = time.monotonic() + self.patience
+        while True:
+            try:
+                return (yield from self._begin(opening))
+            except TryAgain as failure:
+                if time.monotonic() + delay > give_up:
+                    raise failure.error from failure.__cause__
+            yield Sleep(delay)
+            delay = min(delay * 2, LONGEST_DELAY)
+
+    def _begin(self, opening: tuple[Statement, ...]) -> Work[Begun]:
+        connection = yield from self._checkout()
+        try:
+            rows = yield Send(connection, opening)
+        except psycopg.Error as error:
+            yield Checkin(connection, is_good=False)
+            raise self._judge(error, connection) from error
+        return Begun(connection, rows[-1][0])
+
+    def abandon(self, begun: Begun) -> Work[None]:
+        """Roll a transaction back."""
+        is_good = False
+        try:
+            yield Send(begun.connection, (_ROLLBACK,))
+            is_good = True
+        except psycopg.Error:
+            # The connection is gone, and the transaction with it.
+            pass
+        finally:
+            yield Checkin(begun.connection, is_good)
+
+    def complete(self, begun: Begun) -> Work[None]:
+        """Commit a transaction of several operations, and find out if the answer is lost."""
+        is_good = False
+        lost: LostAtCommit | None = None
+        try:
+            self.probe("transaction", "commit")
+            yield Send(begun.connection, (_COMMIT,), to_the_end=True)
+            self.probe("transaction", "committed")
+            is_good = True
+        except psycopg.Error as error:
+            if not failures.is_lost(error, begun.connection):
+                known = failures.passing(error, self.place)
+                raise known or failures.final(error, self.place) from error
+            lost = LostAtCommit(begun.identity, None, None)
+            lost.__cause__ = error
+        finally:
+            yield Checkin(begun.connection, is_good)
+        if lost is not None:
+            try:
+                yield from self._find_out(Op("transaction", _no_steps), lost)
+            except TryAgain as failure:
+                raise failure.error from failure.__cause__
+
+    def transaction(self) -> AbstractContextManager[Session]:
+        return sessions.own_transaction(self)
+
+    def atransaction(self) -> AbstractAsyncContextManager[Session]:
+        return sessions.own_async_transaction(self)
+
+    def using(self, connection: Any) -> Session:
+        return sessions.using(self, connection)
+
+    def ausing(self, connection: Any) -> Session:
+        return sessions.ausing(self, connection)
+
     def perform(self, action: Any) -> Any:
         match action:
             case Checkout():
                 return self._pool.take()
             case Send(connection, statements):
-                return _send(connection, statements)
+                return send(connection, statements)
             case Checkin(connection, is_good):
                 return self._pool.give(connection, is_good=is_good)
             case _:
@@ -322,9 +408,9 @@ class PostgresStore(Runner, Procs):
             case Checkout():
                 return await self._async_pool().take()
             case Send(connection, statements, True):
-                return await finish(_asend(connection, statements))
+                return await finish(asend(connection, statements))
             case Send(connection, statements):
-                return await _asend(connection, statements)
+                return await asend(connection, statements)
             case Checkin(connection, is_good):
                 return await self._async_pool().give(connection, is_good=is_good)
             case _:
@@ -349,40 +435,8 @@ def _as_tuple(request: Any) -> tuple[Statement, ...]:
     return (request,) if isinstance(request, Statement) else tuple(request)
 
 
-def _send(connection: AnyConnection, statements: tuple[Statement, ...]) -> list[list[Any]]:
-    if len(statements) == 1:
-        return [_rows(_execute(connection, statements[0]))]
-    with connection.pipeline():
-        cursors = [_execute(connection, statement) for statement in statements]
-    return [_rows(cursor) for cursor in cursors]
-
-
-def _execute(connection: AnyConnection, statement: Statement) -> psycopg.Cursor[Any]:
-    return connection.execute(statement.text.encode(), statement.parameters or None)
-
-
-def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
-    return cursor.fetchall() if cursor.description else []
-
-
-async def _asend(
-    connection: AnyAsyncConnection, statements: tuple[Statement, ...]
-) -> list[list[Any]]:
-    if len(statements) == 1:
-        return [await _arows(await _aexecute(connection, statements[0]))]
-    async with connection.pipeline():
-        cursors = [await _aexecute(connection, statement) for statement in statements]
-    return [await _arows(cursor) for cursor in cursors]
-
-
-async def _aexecute(
-    connection: AnyAsyncConnection, statement: Statement
-) -> psycopg.AsyncCursor[Any]:
-    return await connection.execute(statement.text.encode(), statement.parameters or None)
-
-
-async def _arows(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
-    return await cursor.fetchall() if cursor.description else []
+def _no_steps() -> Steps[None]:
+    yield from ()
 
 
 def _describe(conninfo: str) -> str:

@@ -7,11 +7,18 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from headrace.contract.op import Steps
-from headrace.contract.values import CommitCall, CommitOutcome, Committed, KeyConflict
+from headrace.contract.values import (
+    CommitCall,
+    CommitOutcome,
+    Committed,
+    KeyConflict,
+    Promised,
+)
 from headrace.drivers.relational.sql import Sql
 
 SCOPE = "commit"
-Settled = Mapping[str | None, tuple[str | None, Committed]]
+Outcome = Committed | Promised
+Settled = dict[str | None, tuple[str | None, Outcome]]
 """Keys taken before, with the digest and the outcome of the call that took them."""
 
 
@@ -40,11 +47,11 @@ class Keys:
             return {}
         rows = yield self.sql.read_once(scope=SCOPE, keys=old)
         return {
-            row["key"]: (row["digest"], msgspec.json.decode(row["outcome"], type=Committed))
+            row["key"]: (row["digest"], msgspec.json.decode(row["outcome"], type=Outcome))
             for row in rows
         }
 
-    def settle(self, calls: Sequence[CommitCall], outcomes: Sequence[CommitOutcome]) -> Steps[None]:
+    def settle(self, calls: Sequence[CommitCall], outcomes: Sequence[Outcome]) -> Steps[None]:
         """Remember the outcomes of keys that were new."""
         news = tuple(
             self.sql.settle_once(
@@ -59,14 +66,14 @@ class Keys:
     def answer(
         self,
         calls: Sequence[CommitCall],
-        written: Mapping[int, CommitOutcome],
+        written: Mapping[int, Outcome],
         settled: Settled,
     ) -> list[CommitOutcome]:
         """One outcome per call; a key that comes twice in one flush counts once as well."""
         known = dict(settled)
         for call in calls:
             outcome = written.get(id(call))
-            if call.key is not None and isinstance(outcome, Committed):
+            if call.key is not None and outcome is not None:
                 known[call.key] = (call.digest, outcome)
         answers: list[CommitOutcome] = []
         for call in calls:

@@ -9,7 +9,15 @@ import msgspec
 
 from headrace.contract.op import Op, Steps
 from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
-from headrace.contract.values import AckResult, ClaimResult, CommitCall, Committed, Part, ProcSpec
+from headrace.contract.values import (
+    AckResult,
+    ClaimResult,
+    CommitCall,
+    Committed,
+    Part,
+    ProcSpec,
+    Promised,
+)
 from headrace.drivers.relational.sql import Row, Statement
 from headrace.drivers.relational.topics import Head, Topics
 from headrace.model import procs as rules
@@ -192,7 +200,7 @@ class Procs(Topics):
         digest = call.digest if call else None
         if proc.hold is None or proc.hold.token != token:
             return repeated_ack(proc.state, token, digest)
-        written: Committed | None = None
+        written: Committed | Promised | None = None
         if call is not None:
             written = yield from self.append(call.parts)
         result = AckResult(proc.state.last_claimed_range, written)

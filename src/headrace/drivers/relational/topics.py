@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, merged, new_calls, page, spans
+from headrace.contract.shared import check_seq, merged, new_calls, page, shares, spans
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
     Committed,
     Page,
     Part,
+    Promised,
+    PromisedRow,
     RangeQuery,
 )
 from headrace.drivers.relational.keys import Keys
-from headrace.drivers.relational.sql import Evidence, Row, Sql
+from headrace.drivers.relational.sql import Apart, Evidence, Row, Sql
 from headrace.model.position import Crossing, Position, highest, lowest
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
@@ -41,6 +43,7 @@ class Topics:
 
     sql: Sql
     keys: Keys
+    numbers_late = False
 
     def clock(self) -> int | None:
         """The time for tests; None lets the database say."""
@@ -55,21 +58,72 @@ class Topics:
         settled = yield from self.keys.take(calls, self.clock())
         fresh = new_calls(calls, settled)
         written = yield from self.append([part for call in fresh for part in call.parts])
-        outcomes: dict[int, CommitOutcome] = {}
-        taken = 0
-        for call in fresh:
-            mine = written.spans[taken : taken + len(call.parts)]
-            taken += len(mine)
-            outcomes[id(call)] = (
-                Committed(written.ts, mine, written.ahead_ms) if mine else Committed(0, ())
-            )
-        yield from self.keys.settle(fresh, [outcomes[id(call)] for call in fresh])
+        outcomes = {
+            id(call): mine for call, mine in zip(fresh, shares(fresh, written), strict=True)
+        }
+        yield from self.keys.settle(fresh, list(outcomes.values()))
+        for key, (digest, before) in settled.items():
+            if isinstance(before, Promised):
+                resolved = yield from self._resolve(before)
+                assert resolved is not None
+                settled[key] = (digest, resolved)
         return self.keys.answer(calls, outcomes, settled)
 
-    def append(self, parts: Sequence[Part]) -> Steps[Committed]:
-        """Number the parts and store them; the heads stay locked until the transaction ends."""
+    def append(self, parts: Sequence[Part]) -> Steps[Committed | Promised]:
+        """Store the parts at the end of their topics."""
         if not parts:
             return Committed(0, ())
+        if self.numbers_late:
+            return (yield from self._append_late(parts))
+        return (yield from self._append_now(parts))
+
+    def _append_late(self, parts: Sequence[Part]) -> Steps[Promised]:
+        """Store the parts without numbers; a trigger gives them at COMMIT."""
+        names = sorted({part.topic for part in parts})
+        found = yield self.sql.find_topics(names=names, now=self.clock())
+        if len(found) < len(names):
+            # Apart, or everybody who commits to the same new topic would wait for us.
+            found = yield Apart(
+                (
+                    self.sql.add_topics(names=names),
+                    self.sql.find_topics(names=names, now=self.clock()),
+                )
+            )
+        ids = {row["name"]: row["id"] for row in found}
+        firsts: dict[str, PromisedRow] = {}
+        statements = []
+        for row in merged(parts):
+            row_id = batch_id()
+            firsts.setdefault(row.topic, PromisedRow(row.topic, row_id))
+            statements.append(
+                self.sql.add_unnumbered(
+                    id=row_id,
+                    topic=ids[row.topic],
+                    count=row.count,
+                    body=row.body,
+                    headers=row.headers,
+                )
+            )
+        yield (self.sql.set_clock(now=self.clock()), *statements)
+        counts = tuple((part.topic, part.count) for part in parts)
+        return Promised(tuple(firsts.values()), counts, min(row["now"] for row in found))
+
+    def resolve(self, promised: Promised) -> Op[Committed | None]:
+        return Op("resolve", lambda: self._resolve(promised), writes=False)
+
+    def _resolve(self, promised: Promised) -> Steps[Committed | None]:
+        next_seq: dict[str, int] = {}
+        ts = 0
+        for row in promised.rows:
+            found = yield self.sql.find_numbered(topic=row.topic, since=promised.since, id=row.id)
+            if not found:
+                return None
+            next_seq[row.topic], ts = found[0]["base_seq"], found[0]["ts"]
+        parts = [Part(topic, count, "") for topic, count in promised.counts]
+        return Committed(ts, spans(parts, next_seq))
+
+    def _append_now(self, parts: Sequence[Part]) -> Steps[Committed]:
+        """Number the parts and store them; the heads stay locked until the transaction ends."""
         heads = yield from self._lock_heads(sorted({part.topic for part in parts}))
         now = max(head.now for head in heads.values())
         ts = max(now, *(head.last_ts for head in heads.values()))

@@ -14,8 +14,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
+
+from headrace.drivers.relational.sql import Statement
 from headrace.errors import StoreError, StoreUnavailable, UnsupportedStore
 
 OLDEST = (3, 35, 0)
@@ -182,6 +186,21 @@ class Connections:
             self._readers = []
             self._checkpointer = self._writer = None
             self._is_synced = True
+
+
+def as_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as SQLite takes them: lists travel as JSON text."""
+    return {
+        name: msgspec.json.encode(value).decode() if isinstance(value, list) else value
+        for name, value in parameters.items()
+    }
+
+
+def rows_of(connection: sqlite3.Connection, statement: Statement) -> list[sqlite3.Row]:
+    """Execute a statement and fetch its rows, whatever row factory the connection has."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
 
 
 def check_version() -> None:

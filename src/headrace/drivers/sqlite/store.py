@@ -6,10 +6,9 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
-
-import msgspec
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
@@ -17,9 +16,22 @@ from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.migrations import migrations, outstanding
 from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite.connections import Connections, check_version, is_busy, translate
+from headrace.drivers.sqlite import sessions
+from headrace.drivers.sqlite.connections import (
+    Connections,
+    check_version,
+    is_busy,
+    rows_of,
+    translate,
+)
+from headrace.drivers.sqlite.sessions import (
+    own_async_transaction,
+    own_transaction,
+    refuse_if_open,
+)
 from headrace.errors import StoreBusy
 
 T = TypeVar("T")
@@ -32,7 +44,12 @@ class SqliteStore(Runner, Procs):
 
     name = "sqlite"
     capabilities = Capabilities(
-        survives_restart=True, is_shared=True, resolves_outcome=True, has_record_view=True
+        survives_restart=True,
+        is_shared=True,
+        resolves_outcome=True,
+        has_record_view=True,
+        composes=True,
+        numbers_at_commit=False,
     )
 
     def __init__(
@@ -64,7 +81,7 @@ class SqliteStore(Runner, Procs):
                 return self._migrate()
             except sqlite3.OperationalError as error:
                 if not is_busy(error) or time.monotonic() > give_up:
-                    raise self._busy() if is_busy(error) else error from error
+                    raise self.busy() if is_busy(error) else error from error
                 time.sleep(0.02)
 
     def _migrate(self) -> None:
@@ -105,6 +122,7 @@ class SqliteStore(Runner, Procs):
     def attempt(self, op: Op[T]) -> Work[T]:
         # All I/O is blocking here; async callers come in a thread of their own.
         yield from ()
+        refuse_if_open(self.connections.path)
         try:
             if op.writes:
                 with self.connections.writing(relaxed=op.relaxed) as writer:
@@ -115,7 +133,7 @@ class SqliteStore(Runner, Procs):
                 return self._converse(reader, op)
         except sqlite3.Error as error:
             if is_busy(error):
-                raise TryAgain(self._busy()) from error
+                raise TryAgain(self.busy()) from error
             raise translate(error, self.connections.path) from error
 
     def _transact(self, writer: sqlite3.Connection, op: Op[T]) -> T:
@@ -142,11 +160,24 @@ class SqliteStore(Runner, Procs):
             self.probe(op.name, point)
             point += 1
             if isinstance(request, Statement):
-                answer = _execute(connection, request)
+                answer = rows_of(connection, request)
             else:
-                answer = [_execute(connection, statement) for statement in request]
+                answer = [rows_of(connection, statement) for statement in request]
 
-    def _busy(self) -> StoreBusy:
+    def transaction(self) -> AbstractContextManager[Session]:
+        return own_transaction(self)
+
+    def atransaction(self) -> AbstractAsyncContextManager[Session]:
+        return own_async_transaction(self)
+
+    def using(self, connection: Any) -> Session:
+        return sessions.using(self, connection)
+
+    def ausing(self, connection: Any) -> Session:
+        return sessions.ausing(self, connection)
+
+    def busy(self) -> StoreBusy:
+        """The error for a lock that others held for too long."""
         return StoreBusy(
             f"others kept {self.connections.path} locked for {self.patience:g} s: "
             "nothing was written; look for a long write transaction in another program.",
@@ -158,14 +189,6 @@ class SqliteStore(Runner, Procs):
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
-
-
-def _execute(connection: sqlite3.Connection, statement: Statement) -> list[sqlite3.Row]:
-    parameters = {
-        name: msgspec.json.encode(value).decode() if isinstance(value, list) else value
-        for name, value in statement.parameters.items()
-    }
-    return connection.execute(statement.text, parameters).fetchall()
 
 
 def _statements(script: str) -> list[str]:

@@ -37,6 +37,53 @@ create unique index batch_place on headrace.batch (topic, base_seq) where base_s
 create index batch_time on headrace.batch (topic, ts, base_seq) where base_seq is not null;
 create index batch_unnumbered on headrace.batch (id) where base_seq is null;
 
+-- Rows written inside a longer transaction are numbered when it commits, all of them at
+-- once: to lock the heads any earlier would make every other writer wait for it, and two
+-- such transactions deadlock. The rows that have no number and no stage, and that we can
+-- see, are our own. A test sets the time by the parameter headrace.now.
+create function headrace.number_batches() returns trigger language plpgsql as $$
+declare
+    moment bigint;
+begin
+    perform from headrace.batch where id = new.id and base_seq is null;
+    if not found then
+        return null;  -- an earlier row of this transaction brought this one along
+    end if;
+    perform from headrace.topic
+    where id in (select topic from headrace.batch where base_seq is null and stage is null)
+    order by id
+    for no key update;
+    select greatest(
+               max(last_ts),
+               coalesce(nullif(current_setting('headrace.now', true), '')::bigint,
+                        headrace.clock()))
+    into moment
+    from headrace.topic
+    where id in (select topic from headrace.batch where base_seq is null and stage is null);
+    with placed as (
+        update headrace.batch b
+        set base_seq = place.seq, ts = moment
+        from (select u.id,
+                     t.next_seq + sum(u.count) over (partition by u.topic order by u.id) - u.count
+                         as seq
+              from headrace.batch u
+              join headrace.topic t on t.id = u.topic
+              where u.base_seq is null and u.stage is null) place
+        where b.id = place.id and b.base_seq is null
+        returning b.topic, b.count
+    )
+    update headrace.topic t
+    set next_seq = t.next_seq + total.count, last_ts = moment
+    from (select topic, sum(count) as count from placed group by topic) total
+    where t.id = total.topic;
+    return null;
+end
+$$;
+create constraint trigger number_batches after insert on headrace.batch
+    deferrable initially deferred
+    for each row when (new.base_seq is null and new.stage is null)
+    execute function headrace.number_batches();
+
 -- lz4 is several times faster than the default, but a server may be built without it.
 do $$
 begin
