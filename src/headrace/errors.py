@@ -23,7 +23,7 @@
     │   ├── NothingToReclaim    nothing_to_reclaim
     │   └── ClaimLost           claim_lost
     ├── KeyReused               key_reused
-    ├── WaitTimeout             wait_timeout
+    ├── WaitTimeout             wait_timeout         retryable
     ├── NotConnected            no_active_node
     └── StoreError
         ├── StoreUnavailable    store_unavailable    retryable

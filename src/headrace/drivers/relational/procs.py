@@ -10,7 +10,7 @@ import msgspec
 from headrace.contract.op import Op, Steps
 from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
 from headrace.contract.values import AckResult, ClaimResult, CommitCall, Committed, Part, ProcSpec
-from headrace.drivers.relational.sql import Row, Statement
+from headrace.drivers.relational.sql import Insist, Row, Statement
 from headrace.drivers.relational.topics import Head, Topics
 from headrace.model import procs as rules
 from headrace.model import refusals
@@ -227,7 +227,8 @@ class Procs(Topics):
         return (yield from self._lock(state.name))
 
     def _bury(self, proc: Loaded, seq: int, error: str | None) -> Steps[None]:
-        """Commit a dead letter."""
+        """Commit a dead letter: a record that others may read, so it must not vanish again."""
+        yield Insist()
         name, topic = proc.state.name, proc.state.topic
         _, batches = yield from self.rows(topic, seq, seq, span=1, max_bytes=1)
         line = dead_letter(name, topic, batches[0], seq, error, proc.state.reclaims + 1)

@@ -34,6 +34,10 @@ class Evidence(NamedTuple):
     statement: Statement
 
 
+class Insist(NamedTuple):
+    """From here on this transaction must wait for the disk, relaxed as it may have begun."""
+
+
 class MakeStatement(Protocol):
     """Turns parameters into a statement."""
 
