@@ -6,8 +6,9 @@ import asyncio
 from typing import Self
 
 from headrace.client.clients import AsyncClient, Client
-from headrace.client.operations import documented
-from headrace.errors import InvalidOption, NotConnected
+from headrace.client.operations import Status, documented
+from headrace.errors import NotConnected
+from headrace.model.checks import positive
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.stores import Clock, Durability, Migrate, open_store
 
@@ -74,7 +75,7 @@ def connect(
     """
     global _default
     store = open_store(url, durability=durability, migrate=migrate, patience=patience, clock=clock)
-    client = Headrace(store, max_body=_check_max_body(max_body))
+    client = Headrace(store, max_body=positive("max_body", max_body))
     if _default is None or _default.status() == 0:
         _default = client
     return client
@@ -98,7 +99,7 @@ async def aconnect(
         patience=patience,
         clock=clock,
     )
-    return AsyncHeadrace(store, max_body=_check_max_body(max_body))
+    return AsyncHeadrace(store, max_body=positive("max_body", max_body))
 
 
 def default() -> Headrace:
@@ -108,12 +109,6 @@ def default() -> Headrace:
     return _default
 
 
-def default_status() -> int:
+def default_status() -> Status:
     """``status()`` of the process default; 0 if there is none."""
-    return 0 if _default is None else int(_default.status())
-
-
-def _check_max_body(max_body: int) -> int:
-    if max_body < 2:
-        raise InvalidOption(f"max_body is {max_body!r}: use bytes from 2 on.", option="max_body")
-    return max_body
+    return Status.UNINITIALISED if _default is None else _default.status()

@@ -24,7 +24,7 @@
     │   └── ClaimLost           claim_lost
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
-    ├── WaitTimeout             wait_timeout
+    ├── WaitTimeout             wait_timeout         retryable
     ├── NotConnected            no_active_node
     └── StoreError
         ├── StoreUnavailable    store_unavailable    retryable

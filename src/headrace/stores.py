@@ -8,6 +8,7 @@ from typing import Literal
 
 from headrace.contract.store import Store
 from headrace.errors import InvalidOption, InvalidUrl, StoreUnavailable, UnsupportedStore
+from headrace.model.checks import seconds
 from headrace.model.url import StoreUrl, parse_url, with_options
 
 Durability = Literal["safe", "relaxed"]
@@ -32,8 +33,7 @@ def open_store(
         raise InvalidOption(f"durability is {chosen!r}: use safe or relaxed.", option="durability")
     if migrate not in ("auto", "create"):
         raise InvalidOption(f"migrate is {migrate!r}: use auto or create.", option="migrate")
-    if patience < 0:
-        raise InvalidOption(f"patience is {patience!r}: use seconds from 0 on.", option="patience")
+    patience = seconds("patience", patience)
     parts = parts._replace(options=options)
     is_safe = chosen == "safe"
     match parts.scheme:

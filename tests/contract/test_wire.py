@@ -48,6 +48,7 @@ class WireStore:
         def method(*args: Any) -> Op[Any]:
             arguments = zip(args, list(hints.values())[:-1], strict=True)
             op = build(*(travelled(value, hint) for value, hint in arguments))
+            op.accept()
 
             def steps() -> Steps[Any]:
                 result = yield from op
@@ -97,3 +98,6 @@ class TestProcLife(Wire, contract.ProcLifeContract): ...
 
 
 class TestClient(Wire, contract.ClientContract): ...
+
+
+class TestTransaction(Wire, contract.TransactionContract): ...

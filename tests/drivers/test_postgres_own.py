@@ -18,6 +18,7 @@ from headrace.errors import (
     StoreUnavailable,
     UnsupportedStore,
 )
+from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
 
 
@@ -159,6 +160,31 @@ def test_safe_operations_wait_for_the_disk_and_claims_do_not(
     }
     with headrace.connect(f"{postgres_url}&durability=relaxed") as relaxed:
         assert set(watched(relaxed).values()) == {"off"}
+
+
+def test_a_claim_that_buries_a_record_waits_for_the_disk(postgres_url: str) -> None:
+    """A dead letter is a record like any other: others may read it, so it must last."""
+    clock = FakeClock()
+    seen = []
+    with headrace.connect(postgres_url, clock=clock) as client:
+        client.commit_many("t", [{"n": 1}, {"n": 2}])
+        proc = client.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        proc.claim()
+        store = client._store
+        send = store.perform
+
+        def perform(action: Any) -> Any:
+            statements = getattr(action, "statements", ())
+            if statements and statements[0].name == "commit":
+                row = action.connection.execute("show synchronous_commit").fetchone()
+                seen.append(row["synchronous_commit"])
+            return send(action)
+
+        store.perform = perform
+        clock.advance(10)
+        assert [record.seq for record in proc.claim()] == [1]
+        assert client.length("p-dead") == 1
+    assert seen == ["on"]
 
 
 def test_safe_holds_although_the_server_defaults_to_off(postgres_url: str) -> None:

@@ -12,6 +12,7 @@ from headrace.drivers.relational.migrations import Migration
 from headrace.drivers.sqlite import connections
 from headrace.drivers.sqlite import store as sqlite_store
 from headrace.errors import SchemaTooNew, StoreBusy, StoreUnavailable, UnsupportedStore
+from headrace.testing.clocks import FakeClock
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -79,6 +80,27 @@ def test_safe_commits_wait_for_the_disk_and_claims_do_not(sqlite_url: str) -> No
         "relaxed claim": 1,
         "relaxed ack": 1,
     }
+
+
+def test_a_claim_that_buries_a_record_waits_for_the_disk(sqlite_url: str) -> None:
+    """A dead letter is a record like any other: others may read it, so it must last."""
+    clock = FakeClock()
+    modes = []
+    with headrace.connect(sqlite_url, clock=clock) as hr:
+        hr.commit_many("t", [{"n": 1}, {"n": 2}])
+        proc = hr.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        proc.claim()
+        ours = hr._store.connections
+
+        def look(operation: str, point: object) -> None:
+            if point == "commit":
+                modes.append(ours._writer.execute("pragma synchronous").fetchone()[0])
+
+        hr._store.probe = look
+        clock.advance(10)
+        assert [record.seq for record in proc.claim()] == [1]
+        assert hr.length("p-dead") == 1
+    assert modes == [2]
 
 
 def test_no_connection_checkpoints_by_itself(sqlite_url: str) -> None:

@@ -171,7 +171,9 @@ def test_a_wrong_url_is_refused_with_what_to_write(url: Any) -> None:
         {"durability": "none"},
         {"migrate": "never"},
         {"patience": -1},
+        {"patience": "x"},
         {"max_body": 0},
+        {"max_body": "x"},
     ],
     ids=repr,
 )

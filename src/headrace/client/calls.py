@@ -22,13 +22,6 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
 )
-    AckResult,
-    ClaimResult,
-    CommitCall,
-    CommitOutcome,
-    Page,
-    ProcSpec,
-)
 from headrace.core.commits import Entry, Headers, Prepared, ids_of, prepare
 from headrace.core.scans import Scan
 from headrace.errors import InvalidBody, InvalidOption, NotCommitted
@@ -228,8 +221,8 @@ class Calls:
         op = self.store.claim(proc, token, positive("count", count), CLAIM_BYTES)
         return Call(op, lambda result: _taken(result, token))
 
-    def available_proc(self, procs: Iterable[object], count: int) -> Call[Taken | None]:
-        names = [check_proc(getattr(proc, "name", proc)) for proc in procs]
+    def available_proc(self, procs: object, count: int) -> Call[Taken | None]:
+        names = _proc_names(procs)
         token = claim_token()
         op = self.store.claim_any(names, token, positive("count", count), CLAIM_BYTES)
         return Call(op, lambda result: _taken(result, token))
@@ -258,10 +251,20 @@ class Calls:
         return Call(self.store.ack_commit(proc, _token(token), prepared.call), finish)
 
     def reclaim(
-        self, proc: str, token: str | None, failed: Record | None, error: str | None
+        self,
+        proc: str,
+        topic: str,
+        token: str | None,
+        failed: Record | None,
+        error: str | None,
     ) -> Call[str]:
         if token is not None:
             _token(token)
+        if failed is not None and (not isinstance(failed, Record) or failed.topic != topic):
+            raise InvalidOption(
+                f"failed is {failed!r:.80}: name a record of topic {topic!r} that was handed out.",
+                option="failed",
+            )
         failed_seq = None if failed is None else failed.seq
         text = None if error is None else _storable(str(error))
         return Call(self.store.reclaim(proc, token, failed_seq, text), _same)
@@ -290,11 +293,7 @@ class Calls:
     def pending(self, procs: object) -> Call[list[str]]:
         if procs is None:
             return Call(self.store.pending(None), _same)
-        some = (
-            list(procs) if isinstance(procs, Iterable) and not isinstance(procs, str) else [procs]
-        )
-        names = [check_proc(getattr(proc, "name", proc)) for proc in some]
-        return Call(self.store.pending(names), _same)
+        return Call(self.store.pending(_proc_names(procs)), _same)
 
 
 def changes(
@@ -311,6 +310,12 @@ def changes(
         reclaim_timeout_ms=timeout,
         on_max_reclaims_reached=on_max_reclaims_reached,
     )
+
+
+def _proc_names(procs: object) -> list[str]:
+    """Names of procs given by name or by reference, one or several."""
+    some = procs if isinstance(procs, Iterable) and not isinstance(procs, str) else [procs]
+    return [check_proc(getattr(proc, "name", proc)) for proc in some]
 
 
 def _same(value: Any) -> Any:

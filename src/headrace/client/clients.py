@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, overload
 
-from headrace.client.calls import Call, Commitment
+from headrace.client.calls import Call, Commitment, Receipt
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.operations import AsyncOperations, Operations, Status, documented
-from headrace.client.transactions import AsyncTransaction, Receipt, Transaction
+from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome
 from headrace.core.commits import Entry, Headers

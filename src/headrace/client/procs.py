@@ -151,7 +151,9 @@ class Proc(ProcReference):
         Counts one reclaim, and at ``max_reclaims`` does what ``on_max_reclaims_reached``
         says. Returns the range the proc falls back to, ``""`` if it never acked.
         """
-        return self._client._run(self._client._calls.reclaim(self.name, token, failed, error))
+        return self._client._run(
+            self._client._calls.reclaim(self.name, self.topic, token, failed, error)
+        )
 
     def inspect(self) -> ProcInfo:
         """What is known of the proc."""
@@ -220,7 +222,9 @@ class AsyncProc(ProcReference):
         failed: Record | None = None,
         error: str | None = None,
     ) -> str:
-        return await self._client._run(self._client._calls.reclaim(self.name, token, failed, error))
+        return await self._client._run(
+            self._client._calls.reclaim(self.name, self.topic, token, failed, error)
+        )
 
     async def inspect(self) -> ProcInfo:
         return await self._client._run(self._client._calls.inspect(self.name))

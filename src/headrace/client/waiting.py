@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from headrace.errors import WaitTimeout
+from headrace.model.checks import seconds
 
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
@@ -15,7 +16,7 @@ class Wait:
     """Pauses that grow until the time is over."""
 
     def __init__(self, timeout: float | None) -> None:
-        self._timeout = timeout
+        self._timeout = None if timeout is None else seconds("timeout", timeout)
         self._give_up = None if timeout is None else time.monotonic() + timeout
         self._pause = FIRST_PAUSE
 

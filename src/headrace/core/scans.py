@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.contract.values import Page, RangeQuery
+from headrace.errors import InvalidOption
 from headrace.model.codec import records
 from headrace.model.position import Position, parse_end
 from headrace.model.record import Record
@@ -31,7 +32,7 @@ class Scan:
         # PipeProc: revrange starts at the high end.
         first, second = parse_end(start), parse_end(end)
         low, high = (second, first) if descending else (first, second)
-        self._left = limit if limit is not None and limit > 0 else None
+        self._left = _checked(limit)
         self.query: RangeQuery | None = RangeQuery(
             topic=topic,
             start=low,
@@ -73,3 +74,12 @@ class Scan:
             limit=self._page_limit(),
             max_bytes=query.max_bytes,
         )
+
+
+def _checked(limit: object) -> int | None:
+    """How many records at the most; None for all, as is any number below 1."""
+    if limit is None:
+        return None
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise InvalidOption(f"limit is {limit!r}: use a whole number, or None.", option="limit")
+    return limit if limit > 0 else None

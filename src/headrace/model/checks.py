@@ -26,3 +26,10 @@ def positive(option: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidOption(f"{option} is {value!r}: use a whole number from 1 on.", option=option)
     return value
+
+
+def seconds(option: str, value: object) -> float:
+    """A number of seconds, zero included."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+        raise InvalidOption(f"{option} is {value!r}: use seconds from 0 on.", option=option)
+    return float(value)

@@ -9,6 +9,7 @@ from headrace.errors import InvalidProcName, InvalidTopicName
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 LONGEST_NAME = 200
 DEAD_SUFFIX = "-dead"
+LONGEST_PROC_NAME = LONGEST_NAME - len(DEAD_SUFFIX)
 
 
 def check_topic(name: object) -> str:
@@ -23,9 +24,11 @@ def check_topic(name: object) -> str:
 
 def check_proc(name: object) -> str:
     """Return ``name`` if it may name a proc, else raise ``InvalidProcName``."""
-    if not _is_name(name):
+    # Its dead letters need a topic of their own.
+    if not _is_name(name) or len(str(name)) > LONGEST_PROC_NAME:
         raise InvalidProcName(
-            f"{name!r} cannot name a proc: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
+            f"{name!r} cannot name a proc: use 1 to {LONGEST_PROC_NAME} letters, digits, '_' or "
+            "'-'.",
             proc=name,
         )
     return str(name)

@@ -110,14 +110,15 @@ class Lag(msgspec.Struct, frozen=True):
 
 def changes(
     *,
-    max_reclaims: object = UNSET,
+    max_reclaims: int | UnsetType = UNSET,
     reclaim_timeout_ms: int | UnsetType | None = UNSET,
     on_max_reclaims_reached: object = UNSET,
 ) -> ProcChanges:
     """Check settings and put them together."""
     limit: int | UnsetType = UNSET
     if max_reclaims is not UNSET:
-        if not isinstance(max_reclaims, int) or (max_reclaims < 1 and max_reclaims != NO_LIMIT):
+        is_number = isinstance(max_reclaims, int) and not isinstance(max_reclaims, bool)
+        if not is_number or (max_reclaims < 1 and max_reclaims != NO_LIMIT):
             raise InvalidOption(
                 f"max_reclaims is {max_reclaims!r}: use 1 or more, or -1 for no limit.",
                 option="max_reclaims",

@@ -4,6 +4,7 @@
 this process; ``headrace.telemetry.log.attach()`` writes them to the ``headrace`` logger.
 """
 
+from headrace.telemetry import log
 from headrace.telemetry.events import Event, emit, subscribe
 
-__all__ = ["Event", "emit", "subscribe"]
+__all__ = ["Event", "emit", "log", "subscribe"]

@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import Context, copy_context
 from typing import Any, Literal, Self
 
 import headrace
+from headrace.client.clients import AsyncClient
 from headrace.client.procs import AsyncClaim, AsyncProc
+from headrace.client.transactions import AsyncTransaction
 
 FaceName = Literal["blocking", "async"]
 
@@ -41,9 +45,19 @@ def shut(client: Any) -> None:
 class BlockingFace:
     """Forwards everything to an async object and waits for it."""
 
-    def __init__(self, inner: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, inner: Any, loop: asyncio.AbstractEventLoop, context: Context | None = None
+    ) -> None:
         self._inner = inner
         self._loop = loop
+        # All calls of a face are one task's, as far as context variables can tell.
+        self._context = context or copy_context()
+
+    def _await(self, awaitable: Any) -> Any:
+        async def wait() -> Any:
+            return await awaitable
+
+        return self._loop.run_until_complete(self._loop.create_task(wait(), context=self._context))
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
@@ -57,19 +71,21 @@ class BlockingFace:
 
     def _wrap(self, value: Any) -> Any:
         if inspect.iscoroutine(value):
-            value = self._loop.run_until_complete(value)
+            value = self._await(value)
         if isinstance(value, AsyncIterator):
             return self._iterate(value)
         if isinstance(value, AsyncClaim):
-            return ClaimFace(value, self._loop)
-        if isinstance(value, AsyncProc):
-            return BlockingFace(value, self._loop)
+            return ClaimFace(value, self._loop, self._context)
+        if isinstance(value, AbstractAsyncContextManager) and not isinstance(value, AsyncClient):
+            return ContextFace(value, self._loop, self._context)
+        if isinstance(value, AsyncProc | AsyncTransaction):
+            return BlockingFace(value, self._loop, self._context)
         return value
 
     def _iterate(self, pages: AsyncIterator[Any]) -> Iterator[Any]:
         while True:
             try:
-                yield self._loop.run_until_complete(anext(pages))
+                yield self._await(anext(pages))
             except StopAsyncIteration:
                 return
 
@@ -86,6 +102,16 @@ class BlockingFace:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class ContextFace(BlockingFace):
+    """A block of async code, entered and left like any other."""
+
+    def __enter__(self) -> Any:
+        return self._wrap(self._await(self._inner.__aenter__()))
+
+    def __exit__(self, *error: object) -> Any:
+        return self._await(self._inner.__aexit__(*error))
 
 
 class ClaimFace(BlockingFace, Sequence[Any]):

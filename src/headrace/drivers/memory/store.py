@@ -22,8 +22,9 @@ from headrace.contract.values import (
     ProcSpec,
 )
 from headrace.drivers.memory.topics import Data, MemoryTopics, immediate, within
-from headrace.drivers.running import Runner, Work
-from headrace.errors import InvalidOption, StoreBusy
+from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
+from headrace.drivers.running import Probe, Runner, Work
+from headrace.errors import InvalidOption
 from headrace.model import procs as rules
 from headrace.model import refusals
 from headrace.model.codec import dead_letter
@@ -39,35 +40,15 @@ class Shared:
 
     def __init__(self) -> None:
         self.data = Data()
-        self._lock = threading.Lock()
-        self._holder: object = None
-
-    def is_free(self) -> bool:
-        """Whether nobody holds it, or we do ourselves (and are told so by ``held``)."""
-        return self._holder is None or self._holder == _who()
+        self.lock = threading.Lock()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock; refuse whoever holds it already and would wait for itself."""
-        if self._holder is not None and self._holder == _who():
-            raise StoreBusy(
-                "this thread or task has a transaction open on this store, and a plain operation "
-                "would wait for it for ever: use the transaction's own methods, or end it first."
-            )
-        with self._lock:
-            self._holder = _who()
-            try:
-                yield
-            finally:
-                self._holder = None
-
-
-def _who() -> object:
-    """The task we are in, or else the thread."""
-    try:
-        return asyncio.current_task() or threading.get_ident()
-    except RuntimeError:
-        return threading.get_ident()
+        """Hold the lock; refuse who holds it already and would wait for itself."""
+        if is_holding(self):
+            raise would_wait_for_itself("memory")
+        with self.lock:
+            yield
 
 
 _named: WeakValueDictionary[str, Shared] = WeakValueDictionary()
@@ -110,9 +91,13 @@ class MemoryStore(Runner, MemoryTopics):
         return self._clock()
 
     async def arun(self, op: Op[T]) -> T:
-        while not self._shared.is_free():
-            await asyncio.sleep(0)
+        await self._turn()
         return self.run(op)
+
+    async def _turn(self) -> None:
+        """Let a transaction of another task end first: this thread must not wait for it."""
+        while self._shared.lock.locked() and not is_holding(self._shared):
+            await asyncio.sleep(0)
 
     def attempt(self, op: Op[T]) -> Work[T]:
         with self._shared.held():
@@ -142,15 +127,14 @@ class MemoryStore(Runner, MemoryTopics):
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        with self._shared.held(), self._all_or_nothing():
-            yield MemorySession(self)
+        with self._shared.held(), holding(self._shared), self._all_or_nothing():
+            yield MemorySession(self._shared, self._clock, self.probe)
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[Session]:
-        while not self._shared.is_free():
-            await asyncio.sleep(0)
-        with self._shared.held(), self._all_or_nothing():
-            yield MemorySession(self)
+        await self._turn()
+        with self._shared.held(), holding(self._shared), self._all_or_nothing():
+            yield MemorySession(self._shared, self._clock, self.probe)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -407,10 +391,10 @@ class MemoryStore(Runner, MemoryTopics):
 class MemorySession(MemoryStore):
     """A store's operations while a transaction of it is open."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(patience=0, clock=store._clock)
-        self._shared = store._shared
-        self.probe = store.probe
+    def __init__(self, shared: Shared, clock: Callable[[], int], probe: Probe) -> None:
+        super().__init__(patience=0, clock=clock)
+        self._shared = shared
+        self.probe = probe
 
     def attempt(self, op: Op[T]) -> Work[T]:
         return (yield from self.within(op))

@@ -24,7 +24,7 @@ from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import NOUNS, Dialect, Evidence, Sql, Statement
+from headrace.drivers.relational.sql import NOUNS, Dialect, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import (
     FIRST_DELAY,
     LONGEST_DELAY,
@@ -236,6 +236,11 @@ class PostgresStore(Runner, Procs):
                 raise
             if isinstance(request, Evidence):
                 evidence, answer = request.statement, None
+                continue
+            if isinstance(request, Insist):
+                if op.relaxed and self._is_safe and identity:
+                    yield Send(connection, (_WAIT_FOR_DISK,))
+                answer = None
                 continue
             self.probe(op.name, point)
             point += 1

@@ -18,7 +18,7 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
 )
-from headrace.drivers.relational.sql import Row, Statement
+from headrace.drivers.relational.sql import Insist, Row, Statement
 from headrace.drivers.relational.topics import Head, Topics
 from headrace.model import procs as rules
 from headrace.model import refusals
@@ -199,7 +199,10 @@ class Procs(Topics):
         proc = yield from self._lock(name)
         digest = call.digest if call else None
         if proc.hold is None or proc.hold.token != token:
-            return repeated_ack(proc.state, token, digest)
+            before = repeated_ack(proc.state, token, digest)
+            if before.committed is None:
+                return before
+            return AckResult(before.range, (yield from self.kept(before.committed)))
         written: Committed | Promised | None = None
         if call is not None:
             written = yield from self.append(call.parts)
@@ -235,7 +238,8 @@ class Procs(Topics):
         return (yield from self._lock(state.name))
 
     def _bury(self, proc: Loaded, seq: int, error: str | None) -> Steps[None]:
-        """Commit a dead letter."""
+        """Commit a dead letter: a record that others may read, so it must not vanish again."""
+        yield Insist()
         name, topic = proc.state.name, proc.state.topic
         _, batches = yield from self.rows(topic, seq, seq, span=1, max_bytes=1)
         line = dead_letter(name, topic, batches[0], seq, error, proc.state.reclaims + 1)

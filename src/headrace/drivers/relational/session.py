@@ -16,7 +16,7 @@ from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
-from headrace.drivers.relational.sql import Apart, Evidence, Sql, Statement
+from headrace.drivers.relational.sql import Apart, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, Work
 from headrace.errors import InvalidOption
 
@@ -77,7 +77,7 @@ class Session(Runner, Procs):
                 if opening and point:
                     yield Tell((_UNDO, _RELEASE))
                 raise
-            if isinstance(request, Evidence):
+            if isinstance(request, Evidence | Insist):
                 answer = None
                 continue
             if isinstance(request, Apart):

@@ -43,6 +43,10 @@ class Apart(NamedTuple):
     statements: tuple[Statement, ...]
 
 
+class Insist(NamedTuple):
+    """From here on this transaction must wait for the disk, relaxed as it may have begun."""
+
+
 class MakeStatement(Protocol):
     """Turns parameters into a statement."""
 

@@ -63,10 +63,7 @@ class Topics:
         }
         yield from self.keys.settle(fresh, list(outcomes.values()))
         for key, (digest, before) in settled.items():
-            if isinstance(before, Promised):
-                resolved = yield from self._resolve(before)
-                assert resolved is not None
-                settled[key] = (digest, resolved)
+            settled[key] = (digest, (yield from self.kept(before)))
         return self.keys.answer(calls, outcomes, settled)
 
     def append(self, parts: Sequence[Part]) -> Steps[Committed | Promised]:
@@ -121,6 +118,17 @@ class Topics:
             next_seq[row.topic], ts = found[0]["base_seq"], found[0]["ts"]
         parts = [Part(topic, count, "") for topic, count in promised.counts]
         return Committed(ts, spans(parts, next_seq))
+
+    def kept(self, outcome: Committed | Promised) -> Steps[Committed | Promised]:
+        """An outcome of an earlier transaction: what was promised there is kept by now.
+
+        Inside a transaction it may be this one's own promise, and stays one.
+        """
+        if isinstance(outcome, Committed) or self.numbers_late:
+            return outcome
+        committed = yield from self._resolve(outcome)
+        assert committed is not None, "seen, so it is committed"
+        return committed
 
     def _append_now(self, parts: Sequence[Part]) -> Steps[Committed]:
         """Number the parts and store them; the heads stay locked until the transaction ends."""

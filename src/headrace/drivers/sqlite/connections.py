@@ -161,6 +161,17 @@ class Connections:
             connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
             )
+        except sqlite3.DatabaseError as error:
+            raise translate(error, self.path) from error
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA wal_autocheckpoint=0")
             connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
@@ -173,7 +184,6 @@ class Connections:
                 "put the file on a local disk.",
                 path=str(self.path),
             )
-        return connection
 
     def close(self) -> None:
         """Close all connections; SQLite tidies the log up when the last one goes."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
+from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.session import Session, Tell, not_ours
 from headrace.drivers.relational.sql import Statement
@@ -158,20 +159,14 @@ def _same_file(file: str, path: Path) -> None:
         )
 
 
-# Files on which the current thread or task has a transaction of ours open, and connections
-# of the user's own that hold one.
-_open: ContextVar[frozenset[Path]] = ContextVar("headrace_open", default=frozenset())
+# Connections of the user's own through which the current thread or task writes.
 _guests: ContextVar[tuple[tuple[Path, Any], ...]] = ContextVar("headrace_guests", default=())
 
 
 def refuse_if_open(path: Path) -> None:
     """Raise where a plain operation would wait for its own thread's transaction."""
-    if path in _open.get() or (_guests.get() and path in _guest_paths()):
-        raise StoreBusy(
-            f"this thread or task has a transaction open on {path}, and a plain operation would "
-            "wait for it for ever: use the transaction's own methods, or end it first.",
-            path=str(path),
-        )
+    if is_holding(path) or (_guests.get() and path in _guest_paths()):
+        raise would_wait_for_itself(str(path))
 
 
 def note_guest(path: Path, connection: Any) -> None:
@@ -192,12 +187,8 @@ def own_transaction(store: SqliteStore) -> Iterator[OwnSession]:
     """A transaction on the store's writer; commits unless the block raises."""
     path = store.connections.path
     refuse_if_open(path)
-    with _held(store) as session:
-        before = _open.set(_open.get() | {path})
-        try:
-            yield session
-        finally:
-            _open.reset(before)
+    with _begun(store) as session, holding(path):
+        yield session
 
 
 @asynccontextmanager
@@ -205,23 +196,21 @@ async def own_async_transaction(store: SqliteStore) -> AsyncIterator[OwnSession]
     """The same for async code: entered and left in threads, so that the loop goes on."""
     path = store.connections.path
     refuse_if_open(path)
-    context = _held(store)
+    context = _begun(store)
     session = await finish(asyncio.to_thread(context.__enter__))
-    before = _open.set(_open.get() | {path})
     try:
-        yield session
+        with holding(path):
+            yield session
     except BaseException as error:
         trace = error.__traceback__
         await finish(asyncio.to_thread(context.__exit__, type(error), error, trace))
         raise
     else:
         await finish(asyncio.to_thread(context.__exit__, None, None, None))
-    finally:
-        _open.reset(before)
 
 
 @contextmanager
-def _held(store: SqliteStore) -> Iterator[OwnSession]:
+def _begun(store: SqliteStore) -> Iterator[OwnSession]:
     with store.connections.writing() as writer:
         try:
             writer.execute("BEGIN IMMEDIATE")

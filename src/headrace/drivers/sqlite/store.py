@@ -17,7 +17,7 @@ from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.migrations import migrations, outstanding
 from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import Dialect, Evidence, Sql, Statement
+from headrace.drivers.relational.sql import Dialect, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.drivers.sqlite import sessions
 from headrace.drivers.sqlite.connections import (
@@ -37,6 +37,10 @@ from headrace.errors import StoreBusy
 T = TypeVar("T")
 
 DIALECT = Dialect(folder="sqlite", word="headrace_", style="named")
+
+
+class InsistedError(Exception):
+    """A relaxed operation found that it must wait for the disk after all."""
 
 
 class SqliteStore(Runner, Procs):
@@ -125,10 +129,7 @@ class SqliteStore(Runner, Procs):
         refuse_if_open(self.connections.path)
         try:
             if op.writes:
-                with self.connections.writing(relaxed=op.relaxed) as writer:
-                    result = self._transact(writer, op)
-                    self.connections.checkpoint_if_due(writer)
-                return result
+                return self._write(op)
             with self.connections.reading() as reader:
                 return self._converse(reader, op)
         except sqlite3.Error as error:
@@ -136,15 +137,28 @@ class SqliteStore(Runner, Procs):
                 raise TryAgain(self.busy()) from error
             raise translate(error, self.connections.path) from error
 
-    def _transact(self, writer: sqlite3.Connection, op: Op[T]) -> T:
+    def _write(self, op: Op[T]) -> T:
+        try:
+            return self._write_once(op, relaxed=op.relaxed)
+        except InsistedError:
+            # SQLite cannot change its mind inside a transaction.
+            return self._write_once(op, relaxed=False)
+
+    def _write_once(self, op: Op[T], *, relaxed: bool) -> T:
+        with self.connections.writing(relaxed=relaxed) as writer:
+            result = self._transact(writer, op, relaxed=relaxed)
+            self.connections.checkpoint_if_due(writer)
+        return result
+
+    def _transact(self, writer: sqlite3.Connection, op: Op[T], *, relaxed: bool) -> T:
         writer.execute("BEGIN IMMEDIATE")
-        result = self._converse(writer, op)
+        result = self._converse(writer, op, relaxed=relaxed)
         self.probe(op.name, "commit")
         writer.execute("COMMIT")
         self.probe(op.name, "committed")
         return result
 
-    def _converse(self, connection: sqlite3.Connection, op: Op[T]) -> T:
+    def _converse(self, connection: sqlite3.Connection, op: Op[T], *, relaxed: bool = False) -> T:
         steps = iter(op)
         answer: Any = None
         point = 0
@@ -153,8 +167,10 @@ class SqliteStore(Runner, Procs):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
-            if isinstance(request, Evidence):
-                # COMMIT answers in this very process; there is nothing to find out later.
+            if isinstance(request, Evidence | Insist):
+                if isinstance(request, Insist) and relaxed:
+                    raise InsistedError
+                # COMMIT answers in this very process; evidence is for those who lose it.
                 answer = None
                 continue
             self.probe(op.name, point)

@@ -22,6 +22,7 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.ranges import RangeContract
+from headrace.testing.contract.transactions import TransactionContract
 
 CONTRACTS: tuple[type[Contract], ...] = (
     CommitContract,
@@ -32,6 +33,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FailureContract,
     ProcLifeContract,
     ClientContract,
+    TransactionContract,
 )
 
 __all__ = [
@@ -45,4 +47,5 @@ __all__ = [
     "OffsetContract",
     "ProcLifeContract",
     "RangeContract",
+    "TransactionContract",
 ]

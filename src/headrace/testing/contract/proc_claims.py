@@ -305,6 +305,7 @@ class ClaimContract(Contract):
         names = ["held", "disabled", "empty", "ready"]
         assert hr.available_proc(names).proc.name == "ready"
         assert hr.available_proc(names) is None
+        assert hr.available_proc("ready") is None
         assert hr.available_proc([]) is None
         with pytest.raises(UnknownProc):
             hr.available_proc(["ready", "nobody"])

@@ -263,6 +263,22 @@ class FailureContract(Contract):
         assert proc.inspect() == before
         claim.ack()
 
+    @pytest.mark.parametrize("failed", [Record("u", 0, 0, {}, {}), "x", 0], ids=repr)
+    def test_a_culprit_is_a_record_of_the_topic(self, hr: Any, failed: Any) -> None:
+        proc = self._dead_lettering(hr, max_reclaims=1)
+        claim = proc.claim()
+        with pytest.raises(InvalidOption) as caught:
+            claim.reclaim(failed=failed)
+        assert caught.value.option == "failed"
+        claim.ack()
+
+    def test_the_longest_name_has_room_for_dead_letters(self, hr: Any) -> None:
+        fill(hr, 1)
+        name = "x" * 195
+        proc = hr.proc(name, topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        proc.claim().reclaim()
+        assert hr.length(f"{name}-dead") == 1
+
     @pytest.mark.parametrize("text", ["nul \0 inside", "\ud800 lone", "", "x" * 10_000])
     def test_any_text_may_be_an_error(self, hr: Any, text: str) -> None:
         """Errors quote file names and worse."""

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import (
     ClaimLost,
+    InvalidOption,
     InvalidPosition,
     ProcAlreadyActive,
     ProcAlreadyDisabled,
@@ -245,6 +246,11 @@ class ProcLifeContract(Contract):
         assert caught.value.procs == ["busy", "idle"]
         with pytest.raises(WaitTimeout):
             hr.wait_for_procs(["busy", "done"], timeout=0)
+
+    @pytest.mark.parametrize("timeout", [-1, "soon", True], ids=repr)
+    def test_a_timeout_is_seconds(self, hr: Any, timeout: Any) -> None:
+        with pytest.raises(InvalidOption):
+            hr.wait_for_procs(timeout=timeout)
 
     def test_a_disabled_proc_is_not_waited_for(self, hr: Any) -> None:
         fill(hr, 3)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from headrace.core import scans
-from headrace.errors import InvalidPosition, InvalidTopicName, UnknownSeq, UnknownTopic
+from headrace.errors import (
+    InvalidOption,
+    InvalidPosition,
+    InvalidTopicName,
+    UnknownSeq,
+    UnknownTopic,
+)
 from headrace.model.position import record_id
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Contract, bodies, fill, seqs
@@ -134,6 +140,13 @@ class RangeContract(Contract):
     @pytest.mark.parametrize("limit", [None, 0, -1])
     def test_no_limit_reads_all(self, hr: Any, t0: int, limit: int | None) -> None:
         assert len(hr.range("t", limit=limit)) == 15
+
+    @pytest.mark.parametrize("limit", ["x", 2.5, True], ids=repr)
+    def test_a_limit_is_a_whole_number(self, hr: Any, t0: int, limit: Any) -> None:
+        for read in (hr.range, hr.revrange, hr.iterate):
+            with pytest.raises(InvalidOption) as caught:
+                read("t", limit=limit)
+            assert caught.value.option == "limit"
 
     @pytest.mark.parametrize("end", MALFORMED, ids=repr)
     def test_a_malformed_end_is_refused(self, hr: Any, t0: int, end: Any) -> None:

@@ -1,0 +1,39 @@
+# Everything runs in .venv, which is made from requirements.lock when that has changed.
+
+PYTHON ?= python3
+export PYTHON
+
+BIN := .venv/bin
+READY := .venv/.made-from-lock
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lock clean postgres
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(READY) ## orders to invoices on SQLite, in a few seconds
+	@$(BIN)/python examples/demo.py
+
+test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY) ## lint, format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+lock: $(READY) ## make requirements.lock anew from pyproject.toml
+	@scripts/lock
+
+clean: ## remove .venv and everything that tools have left
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+postgres: $(READY)
+	@scripts/ensure-postgres
+
+$(READY): requirements.lock
+	@scripts/setup
+	@touch $@

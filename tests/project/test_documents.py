@@ -1,0 +1,187 @@
+"""What the documents say is true: their code runs, their names exist, their paths are nobody's."""
+
+import doctest
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace import errors
+from headrace.testing.postgres import PrivatePostgres
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLE_URL = "postgresql://app@localhost/shop"
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MILLISECONDS = re.compile(r"\b\d{13}\b")
+
+
+class Checker(doctest.OutputChecker):
+    """Compares output, whatever the time was."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return super().check_output(_timeless(want), _timeless(got), optionflags)
+
+
+def _timeless(text: str) -> str:
+    return _MILLISECONDS.sub("<ms>", text)
+
+
+def blocks(document: Path) -> Iterator[tuple[str, int, str]]:
+    """Language, line and text of each code block."""
+    text = document.read_text("utf-8")
+    for match in _BLOCK.finditer(text):
+        yield match[1], text.count("\n", 0, match.start()) + 1, match[2]
+
+
+@pytest.fixture
+def no_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document starts in a process that has not connected yet."""
+    monkeypatch.setattr("headrace.api._default", None)
+
+
+@pytest.mark.usefixtures("no_default_client")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": document.stem}
+    try:
+        run_document(document, names, postgres, postgres_url)
+    finally:
+        for value in names.values():
+            if isinstance(value, headrace.Headrace):
+                value.close()
+
+
+def run_document(document: Path, names: dict, postgres: PrivatePostgres, postgres_url: str) -> None:
+    for language, line, text in blocks(document):
+        source = text.replace(EXAMPLE_URL, postgres_url)
+        if language == "python" and source.startswith(">>>"):
+            run_session(source, names, document, line)
+        elif language == "python":
+            # The line numbers of a traceback are those of the document.
+            exec(compile("\n" * line + source, str(document), "exec"), names)
+        elif language == "sql":
+            assert run_sql(source, postgres, postgres_url)
+
+
+def run_session(source: str, names: dict, document: Path, line: int) -> None:
+    test = doctest.DocTestParser().get_doctest(source, names, document.name, str(document), line)
+    test.globs = names
+    runner = doctest.DocTestRunner(Checker(), verbose=False, optionflags=doctest.REPORT_NDIFF)
+    said: list[str] = []
+    runner.run(test, out=said.append, clear_globs=False)
+    assert not said, "".join(said)
+
+
+def run_sql(source: str, postgres: PrivatePostgres, postgres_url: str) -> list:
+    if "headrace." in source:
+        schema = postgres_url.partition("schema=")[2]
+        return postgres.execute(source.replace("headrace.", f"{schema}."))
+    with sqlite3.connect("flow.db") as connection:
+        rows = connection.execute(source).fetchall()
+    connection.close()
+    return rows
+
+
+def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = list(blocks(ROOT / "README.md"))
+    [example] = [text for language, _, text in found if language == "python"]
+    [shown] = [text for language, _, text in found if language == "text"]
+    names: dict = {}
+    exec(compile(example, "README.md", "exec"), names)
+    names["hr"].close()
+    assert _timeless(capsys.readouterr().out) == _timeless(shown)
+
+
+def test_the_demo_ends_by_itself(capsys):
+    source = (ROOT / "examples" / "demo.py").read_text("utf-8")
+    exec(compile(source, "demo.py", "exec"), {"__name__": "__main__"})
+    assert "0 records behind" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", headrace.__all__)
+def test_public_name_is_documented(name):
+    text = "\n".join(document.read_text("utf-8") for document in DOCUMENTS)
+    assert re.search(rf"\b{name}\b", text)
+
+
+def error_classes() -> dict[str, type[errors.HeadraceError]]:
+    found = [errors.HeadraceError]
+    for cls in found:
+        found += cls.__subclasses__()
+    return {cls.__name__: cls for cls in found if cls.__module__ == errors.__name__}
+
+
+def test_the_tree_of_errors_is_the_classes():
+    """The drawing says each class once, under its parent, with its code and flag."""
+    drawn = {}
+    parents = ["Exception"]
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.fullmatch(r"    ([│├└─ ]*)([A-Z]\w+) *(.*)", line)
+        if match:
+            depth = len(match[1]) // 4
+            drawn[match[2]] = (parents[depth], match[3])
+            parents[depth + 1 :] = [match[2]]
+    classes = error_classes()
+    assert list(drawn) == [name for name in vars(errors) if name in classes]
+    for name, (parent, words) in drawn.items():
+        cls = classes[name]
+        assert cls.__base__.__name__ == parent
+        assert words.split()[:1] == [cls.code] or cls.__subclasses__(), f"{name} is {cls.code}"
+        assert cls.retryable or "retryable" not in words
+
+
+def test_every_error_has_a_code_of_its_own():
+    codes = [cls.code for cls in error_classes().values()]
+    assert len(set(codes)) == len(codes)
+
+
+@pytest.mark.parametrize("name", error_classes())
+def test_error_is_in_the_guide_with_its_code(name):
+    guide = (ROOT / "docs" / "guide.md").read_text("utf-8")
+    assert re.search(rf"\b{name}\b", guide)
+    code = error_classes()[name].code
+    assert name == "HeadraceError" or f"`{code}`" in guide
+
+
+def test_the_changelog_names_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"## [{headrace.__version__}]" in changelog
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text("utf-8")):
+            assert "://" in target or (document.parent / target).exists(), f"{document}: {target}"
+
+
+def our_files() -> Iterator[Path]:
+    """Every file of the project, without what .gitignore names."""
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()] + [".git"]
+    for folder, folders, files in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        for name in [*folders, *files]:
+            if any(fnmatch(name, rule) or fnmatch(str(here / name), rule) for rule in ignored):
+                (folders if name in folders else files).remove(name)
+        yield from (Path(folder) / name for name in files)
+
+
+def test_no_file_knows_a_machine_or_a_download_host():
+    # Put together here, so that this file does not name them either.
+    places = [f"/{name}/" for name in ("work", "root", "home", "opt")]
+    hosts = ["pypi" + ".", "files" + ".pythonhosted", "registry" + ".npmjs", "deb" + ".debian"]
+    found = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in our_files()
+        for word in places + hosts
+        if word in path.read_text("utf-8", errors="replace")
+    ]
+    assert not found
