@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FILE = Statement("file", "PRAGMA database_list", {})
+
 
 class SqliteSession(Session):
     """Operations on a connection that holds the write lock."""
@@ -116,7 +118,7 @@ class AsyncAlchemySession(SqliteSession):
         # Here the async driver's calls look blocking; SQLAlchemy switches underneath.
         self._inner = candidate
         if not self._is_begun:
-            [[row]] = self.send((Statement("file", "PRAGMA database_list", {}),))
+            [[row, *_]] = self.send((_FILE,))
             _same_file(row["file"], self._home.connections.path)
             driver = alchemy.driver_connection(candidate)
             self.send((Statement("quiet", "PRAGMA wal_autocheckpoint=0", {}),))
@@ -146,8 +148,8 @@ def begin(connection: sqlite3.Connection) -> None:
 
 def check_file(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a connection to another file: what it commits would not be ours."""
-    row = connection.execute("PRAGMA database_list").fetchone()
-    _same_file(row[2], path)
+    [row, *_] = rows_of(connection, _FILE)
+    _same_file(row["file"], path)
 
 
 def _same_file(file: str, path: Path) -> None:
@@ -177,9 +179,16 @@ def note_guest(path: Path, connection: Any) -> None:
 
 def _guest_paths() -> set[Path]:
     """Files on which a guest's transaction is still open; forgets those that ended."""
-    living = tuple((path, guest) for path, guest in _guests.get() if guest.in_transaction)
+    living = tuple((path, guest) for path, guest in _guests.get() if _is_writing(guest))
     _guests.set(living)
     return {path for path, _ in living}
+
+
+def _is_writing(connection: Any) -> bool:
+    try:
+        return bool(connection.in_transaction)
+    except sqlite3.ProgrammingError:
+        return False  # closed
 
 
 @contextmanager
