@@ -9,6 +9,7 @@
 from headrace import errors, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
+from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.transactions import AsyncTransaction, Transaction
@@ -21,6 +22,7 @@ from headrace.default import (
     ids,
     iterate,
     length,
+    live,
     proc,
     procs,
     range,
@@ -42,6 +44,7 @@ __all__ = [
     "Acked",
     "AsyncClaim",
     "AsyncHeadrace",
+    "AsyncLive",
     "AsyncProc",
     "AsyncTransaction",
     "Capabilities",
@@ -49,6 +52,7 @@ __all__ = [
     "Headrace",
     "HeadraceError",
     "Lag",
+    "Live",
     "Proc",
     "ProcInfo",
     "Receipt",
@@ -66,6 +70,7 @@ __all__ = [
     "ids",
     "iterate",
     "length",
+    "live",
     "proc",
     "procs",
     "range",

@@ -55,6 +55,7 @@ range = _forward(Headrace.range)
 revrange = _forward(Headrace.revrange)
 iterate = _forward(Headrace.iterate)
 length = _forward(Headrace.length)
+live = _forward(Headrace.live)
 topic_info = _forward(Headrace.topic_info)
 topics = _forward(Headrace.topics)
 proc = _forward(Headrace.proc)
@@ -74,6 +75,7 @@ __all__ = [
     "ids",
     "iterate",
     "length",
+    "live",
     "proc",
     "procs",
     "range",

@@ -19,6 +19,7 @@ TWINS = [
     (Proc, AsyncProc),
     (Claim, AsyncClaim),
     (headrace.Transaction, headrace.AsyncTransaction),
+    (headrace.Live, headrace.AsyncLive),
 ]
 FUNCTIONS = [
     "available_proc",
@@ -27,6 +28,7 @@ FUNCTIONS = [
     "ids",
     "iterate",
     "length",
+    "live",
     "proc",
     "procs",
     "range",
@@ -74,7 +76,7 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate", "transaction", "using"}
+    assert plain == {"status", "iterate", "live", "transaction", "using"}
 
 
 def test_all_names_exist_and_are_sorted() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -30,16 +31,18 @@ from headrace.model import refusals
 from headrace.model.checks import milliseconds, positive
 from headrace.model.codec import records
 from headrace.model.names import check_proc, check_topic
-from headrace.model.position import FROM_START, check_offset
+from headrace.model.position import FROM_NOW, FROM_START, check_offset
 from headrace.model.procs import Lag, ProcChanges, ProcInfo
 from headrace.model.record import Record, TopicInfo
 from headrace.model.tokens import claim_token
 
 T = TypeVar("T")
 Timeout = timedelta | float | None
+LiveMode = Literal["all", "live"]
 
 CLAIM_BYTES = 8 * 1024 * 1024
 MOST_TOPICS = 1000
+LIVE_TTL_MS = 3600 * 1000
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -68,6 +71,15 @@ class Taken(msgspec.Struct, frozen=True):
     token: str
     records: list[Record]
     deadline: datetime | None
+
+
+class LivePlan(msgspec.Struct, frozen=True):
+    """A live proc to be made."""
+
+    name: str
+    topic: str
+    offset: str
+    count: int
 
 
 class Call(NamedTuple, Generic[T]):
@@ -212,6 +224,21 @@ class Calls:
             offset=FROM_START if offset is None else check_offset(offset),
         )
         return Call(self.store.create_proc(spec, changes), _same)
+
+    def live_proc(self, name: str, topic: str, offset: str) -> Call[ProcInfo]:
+        spec = ProcSpec(name=name, topic=topic, offset=offset, ttl_ms=LIVE_TTL_MS)
+        settings = rules.changes(on_max_reclaims_reached="continue")
+        return Call(self.store.create_proc(spec, settings), _same)
+
+    def live(self, topic: str, mode: object, count: int) -> LivePlan:
+        if mode not in ("all", "live"):
+            raise InvalidOption(f"mode is {mode!r}: use all or live.", option="mode")
+        offset = FROM_NOW if mode == "live" else FROM_START
+        name = f"liveproc-{uuid.uuid4()}"
+        return LivePlan(name, check_topic(topic), offset, positive("count", count))
+
+    def keep_proc(self, name: str) -> Call[None]:
+        return Call(self.store.keep_proc(name), _same)
 
     def procs(self, topic: str | None) -> Call[list[ProcInfo]]:
         return Call(self.store.procs(None if topic is None else check_topic(topic)), _same)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, overload
 
-from headrace.client.calls import Call, Commitment, Receipt
+from headrace.client.calls import Call, Commitment, LiveMode, Receipt
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import AsyncOperations, Operations, Status, documented
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
@@ -88,6 +89,14 @@ class Client(Operations):
     ) -> list[str]:
         """Append many records to one topic, all or none; ``headers`` go with each of them."""
         return self._commit(self._calls.commit_many(topic, bodies, headers, key))
+
+    def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> Live:
+        """Follow a topic as records arrive: iterate over it, or call it back.
+
+        ``all`` begins with the first record, ``live`` with the next one that is committed.
+        It has a proc of its own that is removed an hour after it was last used.
+        """
+        return Live(self, self._calls.live(topic, mode, count))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -190,6 +199,9 @@ class AsyncClient(AsyncOperations):
     ) -> list[str]:
         return await self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
+    def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> AsyncLive:
+        return AsyncLive(self, self._calls.live(topic, mode, count))
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:
         _ = self._calls
@@ -216,3 +228,4 @@ class AsyncClient(AsyncOperations):
 
 
 documented(AsyncClient, Client)
+documented(AsyncLive, Live)

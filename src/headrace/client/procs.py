@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 
 class ClaimedRecords(Sequence[Record]):
-    """The records of a claim, in order; ``token`` proves that they are ours."""
+    """The records of a claim, in order; ``token`` proves that they are ours.
+
+    ``is_settled`` once they were acked or given back through this object.
+    """
 
     def __init__(self, taken: Taken) -> None:
         self.proc_name = taken.proc
         self.token = taken.token
         self.records = taken.records
         self.deadline = taken.deadline
+        self.is_settled = False
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -50,11 +54,15 @@ class Claim(ClaimedRecords):
 
     def ack(self) -> str:
         """Move the proc behind these records; returns ``first..last``."""
-        return self.proc.ack(self.token)
+        acked = self.proc.ack(self.token)
+        self.is_settled = True
+        return acked
 
     def ack_commit(self, entries: Sequence[Entry], *, headers: Headers | None = None) -> Acked:
         """Ack and commit in one transaction: both or neither."""
-        return self.proc.ack_commit(self.token, entries, headers=headers)
+        acked = self.proc.ack_commit(self.token, entries, headers=headers)
+        self.is_settled = True
+        return acked
 
     def extend(self) -> datetime | None:
         """Get the full reclaim timeout again from now."""
@@ -63,7 +71,9 @@ class Claim(ClaimedRecords):
 
     def reclaim(self, *, failed: Record | None = None, error: str | None = None) -> str:
         """Give the records back, saying which one failed and why if that is known."""
-        return self.proc.reclaim(self.token, failed=failed, error=error)
+        fallback = self.proc.reclaim(self.token, failed=failed, error=error)
+        self.is_settled = True
+        return fallback
 
 
 class AsyncClaim(ClaimedRecords):
@@ -74,19 +84,25 @@ class AsyncClaim(ClaimedRecords):
         self.proc = proc
 
     async def ack(self) -> str:
-        return await self.proc.ack(self.token)
+        acked = await self.proc.ack(self.token)
+        self.is_settled = True
+        return acked
 
     async def ack_commit(
         self, entries: Sequence[Entry], *, headers: Headers | None = None
     ) -> Acked:
-        return await self.proc.ack_commit(self.token, entries, headers=headers)
+        acked = await self.proc.ack_commit(self.token, entries, headers=headers)
+        self.is_settled = True
+        return acked
 
     async def extend(self) -> datetime | None:
         self.deadline = await self.proc.extend(self.token)
         return self.deadline
 
     async def reclaim(self, *, failed: Record | None = None, error: str | None = None) -> str:
-        return await self.proc.reclaim(self.token, failed=failed, error=error)
+        fallback = await self.proc.reclaim(self.token, failed=failed, error=error)
+        self.is_settled = True
+        return fallback
 
 
 class ProcReference:

@@ -32,6 +32,26 @@ from headrace.model.record import TopicInfo
 T = TypeVar("T")
 
 
+class Waiter(Protocol):
+    """Ends its wait when there may be something new."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint or for some time, at most the given one; whether a hint came."""
+        ...
+
+    async def await_hint(self, seconds: float) -> bool:
+        """``wait`` without blocking the event loop."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait, or the next one, from another thread."""
+        ...
+
+    def close(self) -> None:
+        """Release it."""
+        ...
+
+
 class TopicStore(Protocol):
     """Append-only logs.
 
@@ -168,6 +188,10 @@ class ProcStore(Protocol):
         """
         ...
 
+    def keep_proc(self, proc: str) -> Op[None]:
+        """Say that a proc with a time to live is still wanted."""
+        ...
+
     def inspect(self, proc: str) -> Op[ProcInfo]:
         """Return what is known of the proc."""
         ...
@@ -261,6 +285,12 @@ class Store(TopicStore, ProcStore, Protocol):
 
     async def arun(self, op: Op[T]) -> T:
         """Execute an operation without blocking the event loop."""
+        ...
+
+    def waiter(self, topic: str) -> Waiter:
+        """One who waits for records of a topic: woken at once by commits of this process,
+        within milliseconds by other processes where that is possible, and never later than
+        a look every quarter of a second. Hints may be lost or come for nothing."""
         ...
 
     def transaction(self) -> AbstractContextManager[Session]:

@@ -120,11 +120,16 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A proc to be found, or made if there is none of that name."""
+    """A proc to be found, or made if there is none of that name.
+
+    With a ``ttl_ms`` it lives only while it is used: maintenance removes it when it was not
+    claimed from, acked or kept for that long.
+    """
 
     name: str
     topic: str
     offset: str
+    ttl_ms: int | None = None
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):

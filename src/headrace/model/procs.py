@@ -32,7 +32,8 @@ class ProcState(msgspec.Struct, frozen=True, kw_only=True):
     ``cursor`` is the seq it hands out next; None while its offset lies beyond the end of
     the topic and cannot be turned into a seq yet. ``skipped`` are dead-lettered records
     ahead of the cursor. Up to ``isolate_to`` records are handed out one by one, to find
-    the one among them that fails.
+    the one among them that fails. A proc with a ``ttl`` is removed by maintenance when it
+    was not used until ``expires_at``.
     """
 
     name: str
@@ -55,6 +56,8 @@ class ProcState(msgspec.Struct, frozen=True, kw_only=True):
     isolate_to: int | None = None
     last_acked_token: str | None = None
     last_ack: str | None = None
+    ttl: int | None = None
+    expires_at: int | None = None
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -161,6 +164,11 @@ def window(state: ProcState, low: int, count: int) -> int:
     return high
 
 
+def seen(state: ProcState, now: int) -> ProcState:
+    """The proc, used now: one that lives only while it is used lives a while longer."""
+    return state if state.ttl is None else replace(state, expires_at=now + state.ttl)
+
+
 def deadline(state: ProcState, now: int) -> int | None:
     """When a claim made or extended now runs out."""
     return None if state.reclaim_timeout is None else now + state.reclaim_timeout
@@ -169,7 +177,7 @@ def deadline(state: ProcState, now: int) -> int | None:
 def claimed(state: ProcState, hold: Hold, first_id: str, last_id: str, now: int) -> ProcState:
     """The proc after it handed out ``hold``."""
     return replace(
-        state,
+        seen(state, now),
         cursor=hold.first_seq,
         last_claimed_at=now,
         previous_claimed_range=state.last_claimed_range,
@@ -180,7 +188,7 @@ def claimed(state: ProcState, hold: Hold, first_id: str, last_id: str, now: int)
 def acked(state: ProcState, hold: Hold, outcome: str, now: int) -> ProcState:
     """The proc after ``hold`` was acknowledged; ``outcome`` answers a repeated ack."""
     return replace(
-        _advanced(state, hold.last_seq + 1),
+        _advanced(seen(state, now), hold.last_seq + 1),
         last_acked_at=now,
         last_acked_range=state.last_claimed_range,
         reclaims=0,

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 import headrace
 from headrace.client.clients import AsyncClient
+from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
 from headrace.client.transactions import AsyncTransaction
 
@@ -76,6 +77,8 @@ class BlockingFace:
             return self._iterate(value)
         if isinstance(value, AsyncClaim):
             return ClaimFace(value, self._loop, self._context)
+        if isinstance(value, AsyncLive):
+            return BlockingFace(value, self._loop, self._context)
         if isinstance(value, AbstractAsyncContextManager) and not isinstance(value, AsyncClient):
             return ContextFace(value, self._loop, self._context)
         if isinstance(value, AsyncProc | AsyncTransaction):
@@ -88,6 +91,10 @@ class BlockingFace:
                 yield self._await(anext(pages))
             except StopAsyncIteration:
                 return
+
+    def pump(self) -> None:
+        """Let the loop's tasks go on for a moment."""
+        self._await(asyncio.sleep(0.001))
 
     def shut(self) -> None:
         """Close the client and its loop."""

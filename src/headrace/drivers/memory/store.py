@@ -31,6 +31,7 @@ from headrace.model.codec import dead_letter
 from headrace.model.names import dead_topic
 from headrace.model.position import FROM_NOW, FROM_START, parse_end, record_id
 from headrace.model.procs import Hold, Lag, ProcChanges, ProcInfo, ProcState
+from headrace.waking.bell import Bell, Waiter
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class Shared:
     def __init__(self) -> None:
         self.data = Data()
         self.lock = threading.Lock()
+        self.bell = Bell()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -102,10 +104,11 @@ class MemoryStore(Runner, MemoryTopics):
     def attempt(self, op: Op[T]) -> Work[T]:
         with self._shared.held():
             result = yield from self.within(op)
-            self.data.undo.clear()
+            announced = self.data.commit()
             if op.writes:
                 self.probe(op.name, "committed")
-            return result
+        self._shared.bell.ring(announced)
+        return result
 
     def within(self, op: Op[T]) -> Work[T]:
         """Execute an operation, and undo it alone if it raises."""
@@ -144,8 +147,12 @@ class MemoryStore(Runner, MemoryTopics):
         except BaseException:
             self.undo(0)
             raise
-        self.data.undo.clear()
+        announced = self.data.commit()
         self.probe("transaction", "committed")
+        self._shared.bell.ring(announced)
+
+    def waiter(self, topic: str) -> Waiter:
+        return Waiter(self._shared.bell, topic, None)
 
     def using(self, connection: Any) -> Session:
         raise InvalidOption(
@@ -172,8 +179,9 @@ class MemoryStore(Runner, MemoryTopics):
                     offset=spec.offset,
                     cursor=cursor,
                     created_at=self.now(),
+                    ttl=spec.ttl_ms,
                 )
-                self._save(state, None)
+                self._save(rules.seen(state, self.now()), None)
             state, hold = self._get(spec.name)
             if state.topic != spec.topic:
                 raise refusals.name_taken(spec.name, state.topic, spec.topic)
@@ -292,6 +300,13 @@ class MemoryStore(Runner, MemoryTopics):
             self.append([Part(dead_topic(state.name), 1, line)])
         self._save(after, None)
         return after
+
+    def keep_proc(self, proc: str) -> Op[None]:
+        def act() -> None:
+            state, hold = self._get(proc)
+            self._save(rules.seen(state, self.now()), hold)
+
+        return immediate("keep_proc", act)
 
     def inspect(self, proc: str) -> Op[ProcInfo]:
         return immediate("inspect", lambda: self._info_of(*self._get(proc)), writes=False)

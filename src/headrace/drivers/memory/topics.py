@@ -61,6 +61,13 @@ class Data:
     procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
     once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
     undo: list[Callable[[], object]] = field(default_factory=list)
+    announced: set[str] = field(default_factory=set)
+
+    def commit(self) -> set[str]:
+        """Forget how to undo; the topics that have new records."""
+        self.undo.clear()
+        announced, self.announced = self.announced, set()
+        return announced
 
 
 def immediate(name: str, act: Callable[[], T], *, writes: bool = True) -> Op[T]:
@@ -121,6 +128,7 @@ class MemoryTopics:
             topic.next_seq, topic.last_ts = seq, last_ts
 
         self.data.undo.append(undo)
+        self.data.announced.add(part.topic)
         topic.batches.append(Batch(seq, part.count, ts, part.body, part.headers))
         topic.next_seq, topic.last_ts = seq + part.count, ts
         return Span(part.topic, seq, part.count)

@@ -135,21 +135,25 @@ def ausing(store: PostgresStore, connection: Any) -> Session:
 def own_transaction(store: PostgresStore) -> Iterator[PostgresSession]:
     """A transaction on a connection of the store's; commits unless the block raises."""
     begun = drive(store.begin(), store.perform)
+    session = PostgresSession(store, begun.connection)
     try:
-        yield PostgresSession(store, begun.connection)
+        yield session
     except BaseException:
         drive(store.abandon(begun), store.perform)
         raise
     drive(store.complete(begun), store.perform)
+    store.wakes.ring(session.announced)
 
 
 @asynccontextmanager
 async def own_async_transaction(store: PostgresStore) -> AsyncIterator[PostgresSession]:
     """The same for async code."""
     begun = await adrive(store.begin(), store.aperform)
+    session = PostgresSession(store, begun.connection)
     try:
-        yield PostgresSession(store, begun.connection)
+        yield session
     except BaseException:
         await finish(adrive(store.abandon(begun), store.aperform))
         raise
     await finish(adrive(store.complete(begun), store.aperform))
+    store.wakes.ring(session.announced)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -21,10 +21,19 @@ from headrace.contract.values import Capabilities
 from headrace.drivers.postgres import failures, sessions
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
+from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import NOUNS, Dialect, Evidence, Insist, Sql, Statement
+from headrace.drivers.relational.sql import (
+    NOUNS,
+    Announce,
+    Dialect,
+    Evidence,
+    Insist,
+    Sql,
+    Statement,
+)
 from headrace.drivers.running import (
     FIRST_DELAY,
     LONGEST_DELAY,
@@ -34,10 +43,13 @@ from headrace.drivers.running import (
     Work,
 )
 from headrace.errors import HeadraceError, OutcomeUnknown
+from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "late"))
+DIALECT = Dialect(
+    folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "late", "wake")
+)
 POOL_SIZE = 10
 
 _BEGIN = Statement("begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {})
@@ -131,6 +143,7 @@ class PostgresStore(Runner, Procs):
         self._prepares = True
         self._clock = clock
         self._last_rows = {}
+        self.wakes = Wakes(self)
         self._forget()
 
     def _forget(self) -> None:
@@ -221,6 +234,7 @@ class PostgresStore(Runner, Procs):
         opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), _IDENTIFY)
         identity: dict[str, str] = {}
         evidence: Statement | None = None
+        announced: set[str] = set()
         steps = iter(op)
         answer: Any = None
         point = 0
@@ -236,6 +250,10 @@ class PostgresStore(Runner, Procs):
                 raise
             if isinstance(request, Evidence):
                 evidence, answer = request.statement, None
+                continue
+            if isinstance(request, Announce):
+                announced |= request.topics
+                answer = None
                 continue
             if isinstance(request, Insist):
                 if op.relaxed and self._is_safe and identity:
@@ -258,6 +276,7 @@ class PostgresStore(Runner, Procs):
                 if not failures.is_lost(error, connection):
                     raise
                 raise LostAtCommit(identity, evidence, result) from error
+            self.wakes.ring(announced)
             self.probe(op.name, "committed")
         return result
 
@@ -384,6 +403,12 @@ class PostgresStore(Runner, Procs):
                 yield from self._find_out(Op("transaction", _no_steps), lost)
             except TryAgain as failure:
                 raise failure.error from failure.__cause__
+
+    def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
+        return self.wakes.notifications(topics)
+
+    def waiter(self, topic: str) -> Waiter:
+        return self.wakes.waiter(topic)
 
     def transaction(self) -> AbstractContextManager[Session]:
         return sessions.own_transaction(self)

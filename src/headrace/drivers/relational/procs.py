@@ -74,8 +74,9 @@ class Procs(Topics):
             offset=spec.offset,
             cursor=(yield from self._seq_at(spec.topic, spec.offset, head)),
             created_at=head.now,
+            ttl=spec.ttl_ms,
         )
-        state = rules.changed(state, changes)
+        state = rules.seen(rules.changed(state, changes), head.now)
         yield self.sql.add_proc(
             name=state.name,
             topic=head.id,
@@ -85,6 +86,8 @@ class Procs(Topics):
             max_reclaims=state.max_reclaims,
             reclaim_timeout=state.reclaim_timeout,
             on_max_reclaims_reached=state.on_max_reclaims_reached,
+            ttl=state.ttl,
+            expires_at=state.expires_at,
         )
 
     def _seq_at(self, topic: str, offset: str, head: Head) -> Steps[int | None]:
@@ -244,6 +247,13 @@ class Procs(Topics):
         _, batches = yield from self.rows(topic, seq, seq, span=1, max_bytes=1)
         line = dead_letter(name, topic, batches[0], seq, error, proc.state.reclaims + 1)
         yield from self.append([Part(dead_topic(name), 1, line)])
+
+    def keep_proc(self, proc: str) -> Op[None]:
+        def steps() -> Steps[None]:
+            loaded = yield from self._lock(proc)
+            yield self._save(loaded.id, rules.seen(loaded.state, loaded.now))
+
+        return Op("keep_proc", steps, relaxed=True, repeatable=True)
 
     def inspect(self, proc: str) -> Op[ProcInfo]:
         def steps() -> Steps[ProcInfo]:

@@ -16,7 +16,7 @@ from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
-from headrace.drivers.relational.sql import Apart, Evidence, Insist, Sql, Statement
+from headrace.drivers.relational.sql import Announce, Apart, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, Work
 from headrace.errors import InvalidOption
 
@@ -52,6 +52,8 @@ class Session(Runner, Procs):
         self.keys = keys
         self.numbers_late = capabilities.numbers_at_commit
         self.clock = clock  # type: ignore[method-assign]  # the store's own
+        # Topics that have new records once the transaction is committed.
+        self.announced: set[str] = set()
         # Rows read here may never be committed, so they are not remembered elsewhere.
         self._last_rows = {}
 
@@ -77,6 +79,10 @@ class Session(Runner, Procs):
                 if opening and point:
                     yield Tell((_UNDO, _RELEASE))
                 raise
+            if isinstance(request, Announce):
+                self.announced |= request.topics
+                answer = None
+                continue
             if isinstance(request, Evidence | Insist):
                 answer = None
                 continue

@@ -43,6 +43,12 @@ class Apart(NamedTuple):
     statements: tuple[Statement, ...]
 
 
+class Announce(NamedTuple):
+    """Topics that have new records when this transaction is committed."""
+
+    topics: frozenset[str]
+
+
 class Insist(NamedTuple):
     """From here on this transaction must wait for the disk, relaxed as it may have begun."""
 

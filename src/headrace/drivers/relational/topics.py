@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
@@ -18,7 +18,7 @@ from headrace.contract.values import (
     RangeQuery,
 )
 from headrace.drivers.relational.keys import Keys
-from headrace.drivers.relational.sql import Apart, Evidence, Row, Sql
+from headrace.drivers.relational.sql import Announce, Apart, Evidence, Row, Sql, Statement
 from headrace.model.position import Crossing, Position, highest, lowest
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
@@ -70,6 +70,7 @@ class Topics:
         """Store the parts at the end of their topics."""
         if not parts:
             return Committed(0, ())
+        yield Announce(frozenset(part.topic for part in parts))
         if self.numbers_late:
             return (yield from self._append_late(parts))
         return (yield from self._append_now(parts))
@@ -159,8 +160,12 @@ class Topics:
         yield Evidence(
             self.sql.find_batch(topic=first["topic"], base_seq=first["base_seq"], id=first["id"])
         )
-        yield (*statements, *moves)
+        yield (*statements, *moves, *self.notifications(next_seq))
         return Committed(ts, spans(parts, next_seq), ts - now)
+
+    def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
+        """What tells waiting processes of new records, if the database can."""
+        return ()
 
     def _lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
         rows = yield self.sql.lock_heads(names=names, now=self.clock())

@@ -225,11 +225,13 @@ def _begun(store: SqliteStore) -> Iterator[OwnSession]:
             writer.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise (store.busy() if is_busy(error) else error) from error
-        yield OwnSession(store, writer)
+        session = OwnSession(store, writer)
+        yield session
         store.probe("transaction", "commit")
         writer.execute("COMMIT")
         store.probe("transaction", "committed")
         store.connections.checkpoint_if_due(writer)
+    store.wakes.ring(session.announced)
 
 
 def using(store: SqliteStore, connection: Any) -> SqliteSession:

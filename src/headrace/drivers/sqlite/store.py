@@ -17,7 +17,7 @@ from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.migrations import migrations, outstanding
 from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import Dialect, Evidence, Insist, Sql, Statement
+from headrace.drivers.relational.sql import Announce, Dialect, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.drivers.sqlite import sessions
 from headrace.drivers.sqlite.connections import (
@@ -32,7 +32,9 @@ from headrace.drivers.sqlite.sessions import (
     own_transaction,
     refuse_if_open,
 )
+from headrace.drivers.sqlite.wakes import Wakes
 from headrace.errors import StoreBusy
+from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
@@ -71,6 +73,7 @@ class SqliteStore(Runner, Procs):
         self.sql = Sql(DIALECT, prefix)
         self.keys = Keys(self.sql)
         self.connections = Connections(path, is_safe=is_safe)
+        self.wakes = Wakes(self.connections.path, prefix)
         self._clock = clock
         self._last_rows = {}
 
@@ -131,7 +134,7 @@ class SqliteStore(Runner, Procs):
             if op.writes:
                 return self._write(op)
             with self.connections.reading() as reader:
-                return self._converse(reader, op)
+                return self._converse(reader, op, set())
         except sqlite3.Error as error:
             if is_busy(error):
                 raise TryAgain(self.busy()) from error
@@ -145,20 +148,31 @@ class SqliteStore(Runner, Procs):
             return self._write_once(op, relaxed=False)
 
     def _write_once(self, op: Op[T], *, relaxed: bool) -> T:
+        announced: set[str] = set()
         with self.connections.writing(relaxed=relaxed) as writer:
-            result = self._transact(writer, op, relaxed=relaxed)
+            result = self._transact(writer, op, announced, relaxed=relaxed)
             self.connections.checkpoint_if_due(writer)
+        self.wakes.ring(announced)
         return result
 
-    def _transact(self, writer: sqlite3.Connection, op: Op[T], *, relaxed: bool) -> T:
+    def _transact(
+        self, writer: sqlite3.Connection, op: Op[T], announced: set[str], *, relaxed: bool
+    ) -> T:
         writer.execute("BEGIN IMMEDIATE")
-        result = self._converse(writer, op, relaxed=relaxed)
+        result = self._converse(writer, op, announced, relaxed=relaxed)
         self.probe(op.name, "commit")
         writer.execute("COMMIT")
         self.probe(op.name, "committed")
         return result
 
-    def _converse(self, connection: sqlite3.Connection, op: Op[T], *, relaxed: bool = False) -> T:
+    def _converse(
+        self,
+        connection: sqlite3.Connection,
+        op: Op[T],
+        announced: set[str],
+        *,
+        relaxed: bool = False,
+    ) -> T:
         steps = iter(op)
         answer: Any = None
         point = 0
@@ -167,6 +181,10 @@ class SqliteStore(Runner, Procs):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, Announce):
+                announced |= request.topics
+                answer = None
+                continue
             if isinstance(request, Evidence | Insist):
                 if isinstance(request, Insist) and relaxed:
                     raise InsistedError
@@ -192,6 +210,9 @@ class SqliteStore(Runner, Procs):
     def ausing(self, connection: Any) -> Session:
         return sessions.ausing(self, connection)
 
+    def waiter(self, topic: str) -> Waiter:
+        return self.wakes.waiter(topic)
+
     def busy(self) -> StoreBusy:
         """The error for a lock that others held for too long."""
         return StoreBusy(
@@ -201,6 +222,7 @@ class SqliteStore(Runner, Procs):
         )
 
     def close(self) -> None:
+        self.wakes.close()
         self.connections.close()
 
     async def aclose(self) -> None:

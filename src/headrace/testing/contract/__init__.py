@@ -17,6 +17,7 @@ from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.lives import LiveContract
 from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
@@ -34,6 +35,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ProcLifeContract,
     ClientContract,
     TransactionContract,
+    LiveContract,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Contract",
     "FailureContract",
     "KeyContract",
+    "LiveContract",
     "OffsetContract",
     "ProcLifeContract",
     "RangeContract",

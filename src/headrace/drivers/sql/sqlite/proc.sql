@@ -11,6 +11,7 @@ select p.id, p.name, t.name as topic, p.origin, p.cursor, p.created_at, p.status
        p.last_claimed_range, p.last_acked_range, p.previous_claimed_range,
        p.reclaims, p.max_reclaims, p.reclaim_timeout, p.on_max_reclaims_reached,
        p.last_error, p.skipped, p.isolate_to, p.last_acked_token, p.last_ack,
+       p.ttl, p.expires_at,
        c.token, c.first_seq as hold_first_seq, c.last_seq as hold_last_seq, c.deadline,
        t.id as topic_id, t.first_seq, t.next_seq, t.last_ts,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
@@ -26,6 +27,7 @@ select p.id, p.name, t.name as topic, p.origin, p.cursor, p.created_at, p.status
        p.last_claimed_range, p.last_acked_range, p.previous_claimed_range,
        p.reclaims, p.max_reclaims, p.reclaim_timeout, p.on_max_reclaims_reached,
        p.last_error, p.skipped, p.isolate_to, p.last_acked_token, p.last_ack,
+       p.ttl, p.expires_at,
        c.token, c.first_seq as hold_first_seq, c.last_seq as hold_last_seq, c.deadline,
        t.id as topic_id, t.first_seq, t.next_seq, t.last_ts,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
@@ -39,9 +41,11 @@ order by p.name;
 -- name: add_proc
 -- Make a proc unless the name is taken.
 insert into headrace_proc (name, topic, origin, cursor, created_at,
-                           max_reclaims, reclaim_timeout, on_max_reclaims_reached)
+                           max_reclaims, reclaim_timeout, on_max_reclaims_reached,
+                           ttl, expires_at)
 values (:name, :topic, :origin, :cursor, :created_at,
-        :max_reclaims, :reclaim_timeout, :on_max_reclaims_reached)
+        :max_reclaims, :reclaim_timeout, :on_max_reclaims_reached,
+        :ttl, :expires_at)
 on conflict (name) do nothing;
 
 -- name: save_proc
@@ -54,7 +58,8 @@ set origin = :origin, cursor = :cursor, status = :status,
     reclaims = :reclaims, max_reclaims = :max_reclaims, reclaim_timeout = :reclaim_timeout,
     on_max_reclaims_reached = :on_max_reclaims_reached, last_error = :last_error,
     skipped = :skipped, isolate_to = :isolate_to,
-    last_acked_token = :last_acked_token, last_ack = :last_ack
+    last_acked_token = :last_acked_token, last_ack = :last_ack,
+    ttl = :ttl, expires_at = :expires_at
 where id = :id;
 
 -- name: drop_proc

@@ -76,6 +76,8 @@ begin
     set next_seq = t.next_seq + total.count, last_ts = moment
     from (select topic, sum(count) as count from placed group by topic) total
     where t.id = total.topic;
+    perform pg_notify('headrace_' || tg_table_schema, '')
+    where exists (select from headrace.waiter where until > headrace.clock());
     return null;
 end
 $$;
@@ -110,6 +112,13 @@ left join lateral string_to_table(b.headers, E'\n') with ordinality head (text, 
 where b.base_seq is not null
   and b.base_seq + line.place - 1 >= t.first_seq;
 
+-- Processes that wait for records. Who commits notifies only if there are any: a NOTIFY
+-- makes all committing transactions of the database queue up.
+create unlogged table headrace.waiter (
+    id    uuid primary key,
+    until bigint not null
+);
+
 -- What may count only once: a key in a scope, until a time, with what came of it.
 create table headrace.once (
     scope   text not null,
@@ -142,7 +151,9 @@ create table headrace.proc (
     skipped                 text not null default '[]',
     isolate_to              bigint,
     last_acked_token        text,
-    last_ack                text
+    last_ack                text,
+    ttl                     bigint,
+    expires_at              bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index proc_topic on headrace.proc (topic);
 

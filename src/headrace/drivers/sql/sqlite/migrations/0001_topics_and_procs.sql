@@ -80,7 +80,9 @@ create table headrace_proc (
     skipped                 text not null default '[]',
     isolate_to              integer,
     last_acked_token        text,
-    last_ack                text
+    last_ack                text,
+    ttl                     integer,
+    expires_at              integer
 );
 create index headrace_proc_topic on headrace_proc (topic);
 

@@ -1,0 +1,92 @@
+"""Wake-ups on PostgreSQL: NOTIFY, when somebody listens.
+
+Who waits has a connection of its own for LISTEN, and a row that says so. Behind a pooler in
+transaction mode LISTEN hears nothing; looking every quarter of a second does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from headrace.drivers.postgres.sending import send
+from headrace.drivers.relational.sql import Statement
+from headrace.model.tokens import batch_id
+from headrace.waking.bell import Waiter, bell
+
+if TYPE_CHECKING:
+    from headrace.drivers.postgres.store import PostgresStore
+
+TTL_MS = 60_000
+LONGEST_PAYLOAD = 7_000
+
+
+class Wakes:
+    """Rings, and makes those who wait to be rung."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._bell = bell(f"{store.conninfo} {store.schema}")
+        self.is_hinting = True
+
+    @property
+    def channel(self) -> str:
+        return f"headrace_{self._store.schema}"
+
+    def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
+        """The statement that tells other processes, once the transaction is committed."""
+        if not self.is_hinting:
+            return ()
+        names = ",".join(topics)
+        payload = names if len(names) <= LONGEST_PAYLOAD else ""
+        return (self._store.sql.notify(channel=self.channel, topics=payload),)
+
+    def ring(self, topics: Collection[str]) -> None:
+        """Tell those who wait in this process."""
+        if topics and self.is_hinting:
+            self._bell.ring(topics)
+
+    def waiter(self, topic: str) -> Waiter:
+        """One who waits for records of a topic."""
+        if not self.is_hinting:
+            return Waiter(bell("nobody rings this"), topic, None)
+        return Waiter(self._bell, topic, lambda: Listener(self._store, self.channel, topic))
+
+
+class Listener:
+    """A connection that listens."""
+
+    def __init__(self, store: PostgresStore, channel: str, topic: str) -> None:
+        self._sql = store.sql
+        self._id = batch_id()
+        self._renew_at = 0.0
+        try:
+            self._connection = store.connect()
+            self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        except psycopg.Error as error:
+            raise OSError(str(error)) from error
+        self.drain()
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def drain(self) -> None:
+        try:
+            for _ in self._connection.notifies(timeout=0):
+                pass
+            if time.monotonic() > self._renew_at:
+                send(self._connection, (self._sql.keep_waiter(id=self._id, ttl=TTL_MS),))
+                self._renew_at = time.monotonic() + TTL_MS / 3000
+        except psycopg.Error as error:
+            raise OSError(str(error)) from error
+
+    def close(self) -> None:
+        # If this fails its row ends by itself.
+        with contextlib.suppress(psycopg.Error):
+            send(self._connection, (self._sql.drop_waiter(id=self._id),))
+        self._connection.close()

@@ -1,0 +1,158 @@
+"""Who waits in this process, and how they are woken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+POLL = 0.25
+RETRY = 5.0
+
+
+class Source(Protocol):
+    """Hints from other processes, as a file descriptor that becomes readable."""
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        ...
+
+    def drain(self) -> None:
+        """Take what has come, without blocking; ``OSError`` if the source is dead."""
+        ...
+
+    def close(self) -> None:
+        """Release it."""
+        ...
+
+
+class Bell:
+    """The waiters of one store in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: set[Waiter] = set()
+
+    def ring(self, topics: Iterable[str]) -> None:
+        """Wake those who wait for one of these topics. Costs nothing when nobody waits."""
+        if not self._waiters:
+            return
+        named = set(topics)
+        with self._lock:
+            woken = [waiter for waiter in self._waiters if waiter.topic in named]
+        for waiter in woken:
+            waiter.wake()
+
+    def attach(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._waiters.add(waiter)
+
+    def detach(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._waiters.discard(waiter)
+
+
+_bells: WeakValueDictionary[tuple[int, str], Bell] = WeakValueDictionary()
+_bells_lock = threading.Lock()
+
+
+def bell(place: str) -> Bell:
+    """The bell of a store, the same for all its clients in this process."""
+    with _bells_lock:
+        return _bells.setdefault((os.getpid(), place), Bell())
+
+
+class Waiter:
+    """One who waits for records of a topic, in a thread or in a task."""
+
+    def __init__(
+        self, ringer: Bell, topic: str, open_source: Callable[[], Source | None] | None
+    ) -> None:
+        self.topic = topic
+        self._bell = ringer
+        self._open_source = open_source
+        self._source: Source | None = None
+        self._retry_at = 0.0
+        self._ensure_source()
+        self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        ringer.attach(self)
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        try:
+            os.write(self._writing, b"\0")
+        except BlockingIOError:
+            pass  # plenty of wake-ups are waiting already
+        except OSError:
+            pass  # closed meanwhile
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint, or for at most ``POLL`` seconds; whether a hint came."""
+        poller = select.poll()
+        for descriptor in self._descriptors():
+            poller.register(descriptor, select.POLLIN)
+        hints = poller.poll(max(0.0, min(seconds, POLL)) * 1000)
+        self._drain()
+        return bool(hints)
+
+    async def await_hint(self, seconds: float) -> bool:
+        """``wait`` for a task."""
+        loop = asyncio.get_running_loop()
+        hint = asyncio.Event()
+        descriptors = self._descriptors()
+        for descriptor in descriptors:
+            loop.add_reader(descriptor, hint.set)
+        try:
+            async with asyncio.timeout(max(0.0, min(seconds, POLL))):
+                await hint.wait()
+        except TimeoutError:
+            pass
+        finally:
+            for descriptor in descriptors:
+                loop.remove_reader(descriptor)
+        self._drain()
+        return hint.is_set()
+
+    def _descriptors(self) -> list[int]:
+        found = [self._reading]
+        if self._source is not None:
+            found.append(self._source.fileno())
+        return found
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._reading, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        if self._source is None:
+            self._ensure_source()
+            return
+        try:
+            self._source.drain()
+        except OSError:
+            # Looking every POLL seconds is good enough until it is back.
+            self._source.close()
+            self._source = None
+
+    def _ensure_source(self) -> None:
+        if self._open_source is None or time.monotonic() < self._retry_at:
+            return
+        self._retry_at = time.monotonic() + RETRY
+        try:
+            self._source = self._open_source()
+        except OSError:
+            self._source = None
+
+    def close(self) -> None:
+        self._bell.detach(self)
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+        os.close(self._reading)
+        os.close(self._writing)
