@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Self
 
 from headrace.client.calls import LIVE_TTL_MS, Acked, LivePlan
@@ -47,6 +55,7 @@ class Live:
         self._is_made = False
         self._is_stopped = threading.Event()
         self._waiter: Waiter | None = None
+        self._loop: Generator[Record, None, None] | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -62,9 +71,17 @@ class Live:
         self.close()
 
     def __iter__(self) -> Iterator[Record]:
-        for claim in self._claims():
-            yield from claim
-            self._settle(claim)
+        self._loop = self._records()
+        return self._loop
+
+    def _records(self) -> Generator[Record, None, None]:
+        claims = self._claims()
+        try:
+            for claim in claims:
+                yield from claim
+                self._settle(claim)
+        finally:
+            claims.close()
 
     def changes(
         self,
@@ -138,7 +155,7 @@ class Live:
             raise _no_claim(self.name)
         return self._claim
 
-    def _claims(self) -> Iterator[Claim]:
+    def _claims(self) -> Generator[Claim, None, None]:
         self._make()
         waiter = self._waiter = self._client._store.waiter(self._plan.topic)
         is_over = threading.Event()
@@ -240,6 +257,10 @@ class Live:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        if self._loop is not None:
+            # A loop that is running, in its own body or in another thread, ends by itself.
+            with contextlib.suppress(ValueError):
+                self._loop.close()
 
 
 class AsyncLive:
@@ -254,6 +275,7 @@ class AsyncLive:
         self._is_made = False
         self._is_stopped = asyncio.Event()
         self._waiter: Waiter | None = None
+        self._loop: AsyncGenerator[Record, None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -268,11 +290,19 @@ class AsyncLive:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
-        async for claim in self._claims():
-            for record in claim:
-                yield record
-            await self._settle(claim)
+    def __aiter__(self) -> AsyncIterator[Record]:
+        self._loop = self._records()
+        return self._loop
+
+    async def _records(self) -> AsyncGenerator[Record, None]:
+        claims = self._claims()
+        try:
+            async for claim in claims:
+                for record in claim:
+                    yield record
+                await self._settle(claim)
+        finally:
+            await claims.aclose()
 
     async def changes(
         self,
@@ -331,7 +361,7 @@ class AsyncLive:
             raise _no_claim(self.name)
         return self._claim
 
-    async def _claims(self) -> AsyncIterator[AsyncClaim]:
+    async def _claims(self) -> AsyncGenerator[AsyncClaim, None]:
         await self._make()
         waiter = self._waiter = self._client._store.waiter(self._plan.topic)
         beat = asyncio.ensure_future(self._keep_alive())
@@ -430,3 +460,7 @@ class AsyncLive:
             waiter.wake()
         if self._task is not None and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
+        if self._loop is not None:
+            # A loop that is running ends by itself.
+            with contextlib.suppress(RuntimeError):
+                await self._loop.aclose()
