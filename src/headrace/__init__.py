@@ -21,8 +21,10 @@ from headrace.default import (
     commit_many,
     ids,
     iterate,
+    keep,
     length,
     live,
+    maintain,
     proc,
     procs,
     range,
@@ -35,6 +37,7 @@ from headrace.default import (
     wait_for_procs,
 )
 from headrace.errors import HeadraceError
+from headrace.model.collecting import MaintenanceReport
 from headrace.model.procs import Lag, ProcInfo
 from headrace.model.record import Record, TopicInfo
 
@@ -53,6 +56,7 @@ __all__ = [
     "HeadraceError",
     "Lag",
     "Live",
+    "MaintenanceReport",
     "Proc",
     "ProcInfo",
     "Receipt",
@@ -69,8 +73,10 @@ __all__ = [
     "errors",
     "ids",
     "iterate",
+    "keep",
     "length",
     "live",
+    "maintain",
     "proc",
     "procs",
     "range",

@@ -54,8 +54,10 @@ commit_many = _forward(Headrace.commit_many)
 range = _forward(Headrace.range)
 revrange = _forward(Headrace.revrange)
 iterate = _forward(Headrace.iterate)
+keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
+maintain = _forward(Headrace.maintain)
 topic_info = _forward(Headrace.topic_info)
 topics = _forward(Headrace.topics)
 proc = _forward(Headrace.proc)
@@ -74,8 +76,10 @@ __all__ = [
     "commit_many",
     "ids",
     "iterate",
+    "keep",
     "length",
     "live",
+    "maintain",
     "proc",
     "procs",
     "range",

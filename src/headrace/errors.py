@@ -20,6 +20,7 @@
     │   ├── ProcDisabled        proc_is_disabled
     │   ├── ProcAlreadyDisabled proc_already_disabled
     │   ├── ProcAlreadyActive   proc_already_active
+    │   ├── ProcOvertaken       proc_overtaken
     │   ├── NothingToReclaim    nothing_to_reclaim
     │   └── ClaimLost           claim_lost
     ├── KeyReused               key_reused
@@ -170,6 +171,12 @@ class ProcAlreadyActive(ProcError):
     """Resume was asked of an active proc."""
 
     code = "proc_already_active"
+
+
+class ProcOvertaken(ProcError):
+    """Records were collected by age before the proc had them; ``first`` to ``last``."""
+
+    code = "proc_overtaken"
 
 
 class NothingToReclaim(ProcError):

@@ -395,6 +395,8 @@ def _moment(ms: int | None) -> datetime | None:
 def _taken(result: ClaimResult, token: str) -> Taken | None:
     if result.state == "disabled":
         raise refusals.disabled(result.proc, result.error)
+    if result.state == "overtaken":
+        raise refusals.overtaken(result.proc, result.first_seq, result.last_seq)
     if result.state != "claimed":
         return None
     dead = set(result.skipped)

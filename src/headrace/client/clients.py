@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, overload
 
-from headrace.client.calls import Call, Commitment, LiveMode, Receipt
+from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
+from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import AsyncOperations, Operations, Status, documented
@@ -14,6 +15,8 @@ from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome
 from headrace.core.commits import Entry, Headers
+from headrace.model.collecting import MaintenanceReport
+from headrace.model.record import TopicInfo
 
 T = TypeVar("T")
 
@@ -97,6 +100,37 @@ class Client(Operations):
         It has a proc of its own that is removed an hour after it was last used.
         """
         return Live(self, self._calls.live(topic, mode, count))
+
+    def keep(
+        self, topic: str, *, min_age: Timeout = DEFAULT_MIN_AGE, max_age: Timeout = None
+    ) -> TopicInfo:
+        """Let a topic's old records be collected, which by default they never are.
+
+        Those older than ``min_age`` go once every proc has passed them, disabled ones
+        included, and is two claims further. Those older than ``max_age`` go in any case, and
+        a proc that had not passed them gets ``ProcOvertaken`` until it is sought. None for
+        both ends collection. ``maintain`` does the work.
+        """
+        _ = self._calls
+        info: TopicInfo = self._run(Call(keep_op(self._store, topic, min_age, max_age), _as_is))
+        return info
+
+    def maintain(self, *, force: bool = False) -> MaintenanceReport:
+        """Collect old records, and remove live procs and keys that have run out.
+
+        Done by one client at a time and at most every 30 s, by whoever asks first;
+        ``force`` does it now. Live procs ask by themselves.
+        """
+        _ = self._calls
+        plan = maintenance(self._store, force=force)
+        answer: Any = None
+        while True:
+            try:
+                op = plan.send(answer)
+            except StopIteration as stop:
+                report: MaintenanceReport = stop.value
+                return report
+            answer = self._run(Call(op, _as_is))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -201,6 +235,24 @@ class AsyncClient(AsyncOperations):
 
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> AsyncLive:
         return AsyncLive(self, self._calls.live(topic, mode, count))
+
+    async def keep(
+        self, topic: str, *, min_age: Timeout = DEFAULT_MIN_AGE, max_age: Timeout = None
+    ) -> TopicInfo:
+        _ = self._calls
+        return await self._run(Call(keep_op(self._store, topic, min_age, max_age), _as_is))
+
+    async def maintain(self, *, force: bool = False) -> MaintenanceReport:
+        _ = self._calls
+        plan = maintenance(self._store, force=force)
+        answer: Any = None
+        while True:
+            try:
+                op = plan.send(answer)
+            except StopIteration as stop:
+                report: MaintenanceReport = stop.value
+                return report
+            answer = await self._run(Call(op, _as_is))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:

@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from typing import TYPE_CHECKING, Self
 
-from headrace.client.calls import LIVE_TTL_MS, Acked, LivePlan
+from headrace.client.calls import Acked, LivePlan
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.contract.store import Waiter
 from headrace.core.commits import Entry, Headers
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.client.clients import AsyncClient, Client
 
 BEAT = DEFAULT_RECLAIM_TIMEOUT_MS / 3000
-KEEP = LIVE_TTL_MS / 3000
+CHORES = 30.0
 
 
 def _no_claim(name: str) -> NothingToReclaim:
@@ -171,7 +171,7 @@ class Live:
                     self._proc.claim(self._plan.count) if is_hinted or self._is_behind() else None
                 )
                 if claim is None:
-                    is_hinted = waiter.wait(KEEP)
+                    is_hinted = waiter.wait(CHORES)
                     continue
                 is_hinted = True
                 self._claim = claim
@@ -245,8 +245,9 @@ class Live:
             with contextlib.suppress(HeadraceError):
                 if claim is not None and not claim.is_settled:
                     claim.extend()
-                if unseen > KEEP:
+                if unseen > CHORES:
                     self._client._run(self._client._calls.keep_proc(self.name))
+                    self._client.maintain()
                     unseen = 0.0
 
     def _stop(self) -> None:
@@ -373,7 +374,7 @@ class AsyncLive:
                 if is_hinted or await self._is_behind():
                     claim = await self._proc.claim(self._plan.count)
                 if claim is None:
-                    is_hinted = await waiter.await_hint(KEEP)
+                    is_hinted = await waiter.await_hint(CHORES)
                     continue
                 is_hinted = True
                 self._claim = claim
@@ -449,8 +450,9 @@ class AsyncLive:
             with contextlib.suppress(HeadraceError):
                 if claim is not None and not claim.is_settled:
                     await claim.extend()
-                if unseen > KEEP:
+                if unseen > CHORES:
                     await self._client._run(self._client._calls.keep_proc(self.name))
+                    await self._client.maintain()
                     unseen = 0.0
 
     async def _stop(self) -> None:

@@ -26,6 +26,7 @@ from headrace.contract.values import (
     Promised,
     RangeQuery,
 )
+from headrace.model.collecting import Collected
 from headrace.model.procs import Lag, ProcChanges, ProcInfo
 from headrace.model.record import TopicInfo
 
@@ -253,7 +254,43 @@ class Session(TopicStore, ProcStore, Protocol):
         ...
 
 
-class Store(TopicStore, ProcStore, Protocol):
+class MaintenanceStore(Protocol):
+    """Chores that keep a store small. Nothing correct depends on when they are done."""
+
+    def set_ages(self, topic: str, min_age_ms: int | None, max_age_ms: int | None) -> Op[TopicInfo]:
+        """Say how long a topic keeps its records; ``UnknownTopic`` if it has none.
+
+        With ``min_age_ms`` records older than that are collected once every proc, disabled
+        ones included, has passed them and the range it claimed before its last one. With
+        ``max_age_ms`` records older than that are collected whoever needs them: a proc that
+        is overtaken is told at its next claim, every time, until it is sought. With neither,
+        nothing is collected.
+        """
+        ...
+
+    def collect(self, topic: str) -> Op[Collected]:
+        """Collect one topic by its ages.
+
+        ``first_seq`` moves exactly to the rule's position, in one transaction that excludes
+        commits, new procs and seeks of this topic; reads never show what lies below. Rows
+        that lie below as a whole are removed, a bounded number per call.
+        """
+        ...
+
+    def collectable(self) -> Op[list[str]]:
+        """Topics that have an age set."""
+        ...
+
+    def take_lease(self, task: str, holder: str, ttl_ms: int, force: bool) -> Op[bool]:
+        """Take a chore for some time, unless somebody else has it (or ``force``)."""
+        ...
+
+    def expire(self) -> Op[list[str]]:
+        """Remove procs whose time to live is over, and keys that have run out; the procs."""
+        ...
+
+
+class Store(TopicStore, ProcStore, MaintenanceStore, Protocol):
     """A database with Headrace in it.
 
     ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one

@@ -136,10 +136,12 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim got.
 
     ``claimed`` has records; ``empty`` means there are none to hand out; ``held`` that
-    another claim is outstanding; ``disabled`` that the proc is, perhaps by this very call.
+    another claim is outstanding; ``disabled`` that the proc is, perhaps by this very call;
+    ``overtaken`` that records from ``first_seq`` to ``last_seq`` were collected before the
+    proc had them.
     """
 
-    state: Literal["claimed", "empty", "held", "disabled"]
+    state: Literal["claimed", "empty", "held", "disabled", "overtaken"]
     proc: str
     topic: str = ""
     first_seq: int = 0

@@ -33,3 +33,8 @@ def seconds(option: str, value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
         raise InvalidOption(f"{option} is {value!r}: use seconds from 0 on.", option=option)
     return float(value)
+
+
+def seconds_of(milliseconds: int | None) -> float | None:
+    """Milliseconds as seconds; None stays None."""
+    return None if milliseconds is None else milliseconds / 1000

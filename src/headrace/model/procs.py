@@ -232,6 +232,20 @@ def switched(state: ProcState, status: Status) -> ProcState:
     return replace(state, status=status, reclaims=0 if status == "active" else state.reclaims)
 
 
+def needs_from(state: ProcState) -> int | None:
+    """The first seq collection must leave for this proc; None if it needs no old record.
+
+    PipeProc's rule: a proc keeps the range it claimed before the last one. Never more than
+    it has acked is let go, whatever its status.
+    """
+    if state.cursor is None:
+        return None
+    kept = state.previous_claimed_range or state.last_claimed_range
+    if not kept:
+        return state.cursor
+    return min(state.cursor, int(kept.partition("..")[0].rpartition("-")[2]))
+
+
 def sought(state: ProcState, offset: str, cursor: int | None) -> ProcState:
     """The proc moved by hand to ``offset``."""
     return replace(

@@ -46,12 +46,17 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicInfo(msgspec.Struct, frozen=True):
-    """A topic's head: what it holds now and the number its next record gets."""
+    """A topic's head: what it holds now and the number its next record gets.
+
+    ``min_age`` and ``max_age`` are seconds, and None where nothing is collected by them.
+    """
 
     name: str
     first_seq: int
     next_seq: int
     last_ts: int
+    min_age: float | None = None
+    max_age: float | None = None
 
     @property
     def length(self) -> int:

@@ -10,6 +10,7 @@ from headrace.errors import (
     ProcDisabled,
     ProcError,
     ProcNameTaken,
+    ProcOvertaken,
     UnknownProc,
     UnknownSeq,
     UnknownTopic,
@@ -55,6 +56,16 @@ def claim_lost(name: str) -> ClaimLost:
 def disabled(name: str, error: str | None) -> ProcDisabled:
     why = f" Its last error was: {error}." if error else ""
     return ProcDisabled(f"proc {name!r} is disabled: resume it first.{why}", proc=name)
+
+
+def overtaken(name: str, first: int, last: int) -> ProcOvertaken:
+    return ProcOvertaken(
+        f"proc {name!r} was overtaken: the records :{first} to :{last} were collected by max_age "
+        "before it had them. Seek it to '>' to go on with the oldest that is left.",
+        proc=name,
+        first=first,
+        last=last,
+    )
 
 
 def nothing_to_reclaim(name: str) -> NothingToReclaim:

@@ -78,7 +78,7 @@ class BlockingFace:
         if isinstance(value, AsyncClaim):
             return ClaimFace(value, self._loop, self._context)
         if isinstance(value, AsyncLive):
-            return BlockingFace(value, self._loop, self._context)
+            return ContextFace(value, self._loop, self._context)
         if isinstance(value, AbstractAsyncContextManager) and not isinstance(value, AsyncClient):
             return ContextFace(value, self._loop, self._context)
         if isinstance(value, AsyncProc | AsyncTransaction):

@@ -28,9 +28,11 @@ from headrace.errors import InvalidOption
 from headrace.model import procs as rules
 from headrace.model import refusals
 from headrace.model.codec import dead_letter
+from headrace.model.collecting import Collected, new_floor
 from headrace.model.names import dead_topic
 from headrace.model.position import FROM_NOW, FROM_START, parse_end, record_id
 from headrace.model.procs import Hold, Lag, ProcChanges, ProcInfo, ProcState
+from headrace.model.record import TopicInfo
 from headrace.waking.bell import Bell, Waiter
 
 T = TypeVar("T")
@@ -191,7 +193,7 @@ class MemoryStore(Runner, MemoryTopics):
 
     def _seq_at(self, topic: str, offset: str) -> int | None:
         if offset == FROM_START:
-            return 0
+            return self.topic_data(topic).first_seq
         if offset == FROM_NOW:
             return self.topic_data(topic).next_seq
         return self.position_after(topic, parse_end(offset))
@@ -216,7 +218,14 @@ class MemoryStore(Runner, MemoryTopics):
         position = self._position(state)
         if position is None or position >= topic.next_seq:
             return ClaimResult(state="empty", proc=state.name)
-        low = max(position, topic.first_seq)
+        if position < topic.first_seq:
+            return ClaimResult(
+                state="overtaken",
+                proc=state.name,
+                first_seq=position,
+                last_seq=topic.first_seq - 1,
+            )
+        low = position
         high = min(rules.window(state, low, count), topic.next_seq - 1)
         batches = within(topic.cover(low, high), max_bytes)
         high = min(high, batches[-1].last_seq)
@@ -244,7 +253,7 @@ class MemoryStore(Runner, MemoryTopics):
             names = [name for name in self.data.procs if name in procs]
             for name in sorted(names, key=lambda name: self._get(name)[0].last_claimed_at):
                 result = self._claim(name, token, count, max_bytes)
-                if result.state == "claimed":
+                if result.state in ("claimed", "overtaken"):
                     return result
             return ClaimResult(state="empty", proc="")
 
@@ -337,7 +346,7 @@ class MemoryStore(Runner, MemoryTopics):
     def destroy(self, proc: str) -> Op[ProcInfo]:
         def act() -> ProcInfo:
             last = self._info_of(*self._get(proc))
-            self._put(self.data.procs, proc, None)
+            self.put(self.data.procs, proc, None)
             return last
 
         return immediate("destroy", act)
@@ -378,6 +387,76 @@ class MemoryStore(Runner, MemoryTopics):
 
         return immediate("pending", act, writes=False)
 
+    def set_ages(self, topic: str, min_age_ms: int | None, max_age_ms: int | None) -> Op[TopicInfo]:
+        def act() -> TopicInfo:
+            self.info_of(topic)
+            data = self.topic_data(topic)
+            data.min_age, data.max_age = min_age_ms, max_age_ms
+            return self.info_of(topic)
+
+        return immediate("set_ages", act)
+
+    def collect(self, topic: str) -> Op[Collected]:
+        def act() -> Collected:
+            self.info_of(topic)
+            data, now = self.topic_data(topic), self.now()
+            states = [state for state, _ in self.data.procs.values() if state.topic == topic]
+            before = data.first_seq
+            data.first_seq = new_floor(
+                first_seq=before,
+                next_seq=data.next_seq,
+                needed=[need for state in states if (need := rules.needs_from(state)) is not None],
+                old_enough=None
+                if data.min_age is None
+                else data.crossing(now - data.min_age).after,
+                too_old=None if data.max_age is None else data.crossing(now - data.max_age).after,
+            )
+            data.batches = [b for b in data.batches if b.last_seq >= data.first_seq]
+            overtaken = sorted(
+                state.name
+                for state in states
+                if state.cursor is not None and state.cursor < data.first_seq
+            )
+            return Collected(topic, before, data.first_seq, tuple(overtaken))
+
+        return immediate("collect", act)
+
+    def collectable(self) -> Op[list[str]]:
+        def act() -> list[str]:
+            return sorted(
+                name
+                for name, topic in self.data.topics.items()
+                if topic.min_age is not None or topic.max_age is not None
+            )
+
+        return immediate("collectable", act, writes=False)
+
+    def take_lease(self, task: str, holder: str, ttl_ms: int, force: bool) -> Op[bool]:
+        def act() -> bool:
+            now = self.now()
+            if not force and self.data.leases.get(task, ("", 0))[1] > now:
+                return False
+            self.put(self.data.leases, task, (holder, now + ttl_ms))
+            return True
+
+        return immediate("take_lease", act)
+
+    def expire(self) -> Op[list[str]]:
+        def act() -> list[str]:
+            now = self.now()
+            gone = [
+                name
+                for name, (state, _) in self.data.procs.items()
+                if state.expires_at is not None and state.expires_at <= now
+            ]
+            for name in gone:
+                self.put(self.data.procs, name, None)
+            for key in [key for key, entry in self.data.once.items() if entry[0] <= now]:
+                self.put(self.data.once, key, None)
+            return sorted(gone)
+
+        return immediate("expire", act)
+
     def _is_behind(self, state: ProcState) -> bool:
         position = self._position(state)
         is_behind = position is not None and position < self.topic_data(state.topic).next_seq
@@ -390,7 +469,7 @@ class MemoryStore(Runner, MemoryTopics):
             raise refusals.unknown_proc(name) from None
 
     def _save(self, state: ProcState, hold: Hold | None) -> ProcInfo:
-        self._put(self.data.procs, state.name, (state, hold))
+        self.put(self.data.procs, state.name, (state, hold))
         return self._info_of(state, hold)
 
     def _info_of(self, state: ProcState, hold: Hold | None) -> ProcInfo:

@@ -20,6 +20,7 @@ from headrace.contract.values import (
     RangeQuery,
     Span,
 )
+from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, lowest
 from headrace.model.procs import Hold, ProcState
 from headrace.model.record import Batch, TopicInfo
@@ -36,6 +37,8 @@ class TopicData:
     first_seq: int = 0
     next_seq: int = 0
     last_ts: int = 0
+    min_age: int | None = None
+    max_age: int | None = None
 
     def crossing(self, ts: int) -> Crossing:
         """Where a timestamp cuts the topic."""
@@ -60,6 +63,7 @@ class Data:
     topics: dict[str, TopicData] = field(default_factory=dict)
     procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
     once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
+    leases: dict[str, tuple[str, int]] = field(default_factory=dict)
     undo: list[Callable[[], object]] = field(default_factory=list)
     announced: set[str] = field(default_factory=set)
 
@@ -109,7 +113,7 @@ class MemoryTopics:
             _, digest, outcome = self.data.once[call.key]
             return outcome if digest == call.digest else KeyConflict(call.key)
         outcome = self.append(call.parts, ts)
-        self._put(self.data.once, call.key, (now + call.key_ttl_ms, call.digest, outcome))
+        self.put(self.data.once, call.key, (now + call.key_ttl_ms, call.digest, outcome))
         return outcome
 
     def append(self, parts: Sequence[Part], ts: int | None = None) -> Committed:
@@ -141,7 +145,7 @@ class MemoryTopics:
 
     def _read(self, query: RangeQuery) -> Page:
         topic = self.topic_data(query.topic)
-        info = self._info(query.topic)
+        info = self.info_of(query.topic)
         low = lowest(query.start, query.exclusive, _cut(topic, query.start))
         high = highest(query.end, query.exclusive, _cut(topic, query.end))
         bottom, top = max(low, topic.first_seq), min(high, topic.next_seq - 1)
@@ -158,18 +162,25 @@ class MemoryTopics:
                 for name, topic in self.data.topics.items()
                 if topic.next_seq and name > after and name.startswith(prefix)
             )
-            return [self._info(name) for name in names[:limit]]
+            return [self.info_of(name) for name in names[:limit]]
 
         return immediate("topics", act, writes=False)
 
     def topic_info(self, topic: str) -> Op[TopicInfo]:
-        return immediate("topic_info", lambda: self._info(topic), writes=False)
+        return immediate("topic_info", lambda: self.info_of(topic), writes=False)
 
-    def _info(self, name: str) -> TopicInfo:
+    def info_of(self, name: str) -> TopicInfo:
         topic = self.topic_data(name)
         if topic.next_seq == 0:
             raise unknown_topic(name)
-        return TopicInfo(name, topic.first_seq, topic.next_seq, topic.last_ts)
+        return TopicInfo(
+            name,
+            topic.first_seq,
+            topic.next_seq,
+            topic.last_ts,
+            seconds_of(topic.min_age),
+            seconds_of(topic.max_age),
+        )
 
     def topic_data(self, name: str) -> TopicData:
         """A topic by name; one without records is as good as none."""
@@ -184,9 +195,11 @@ class MemoryTopics:
             return seq + 1
         cut = _cut(topic, position)
         assert cut is not None
-        return None if cut.first >= topic.next_seq else lowest(position, True, cut)
+        if cut.first >= topic.next_seq:
+            return None
+        return max(lowest(position, True, cut), topic.first_seq)
 
-    def _put(self, where: dict[str, T], key: str, value: T | None) -> None:
+    def put(self, where: dict[str, T], key: str, value: T | None) -> None:
         """Set (or remove, with None) an entry so that it can be undone."""
         before = where.get(key)
 

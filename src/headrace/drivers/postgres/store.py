@@ -23,7 +23,7 @@ from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, As
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import Keys
-from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -110,7 +110,7 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Procs):
+class PostgresStore(Runner, Maintenance):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"

@@ -63,11 +63,8 @@ class Procs(Topics):
         return (yield from self._info(proc._replace(state=state)))
 
     def _add(self, spec: ProcSpec, changes: ProcChanges) -> Steps[None]:
-        head = yield from self.head(spec.topic)
-        if head is None:
-            yield self.sql.add_topics(names=[spec.topic])
-            head = yield from self.head(spec.topic)
-            assert head is not None
+        # Locked, so that no collection can pass a proc that is only just being made.
+        [head] = (yield from self.lock_heads([spec.topic])).values()
         state = ProcState(
             name=spec.name,
             topic=spec.topic,
@@ -92,7 +89,7 @@ class Procs(Topics):
 
     def _seq_at(self, topic: str, offset: str, head: Head) -> Steps[int | None]:
         if offset == FROM_START:
-            return 0
+            return head.first_seq
         if offset == FROM_NOW:
             return head.next_seq
         return (yield from self.position_after(topic, parse_end(offset), head))
@@ -124,7 +121,15 @@ class Procs(Topics):
         position = yield from self._position(proc)
         if position is None or position >= proc.head.next_seq:
             return ClaimResult(state="empty", proc=proc.state.name)
-        low = max(position, proc.head.first_seq)
+        first_seq = proc.head.first_seq
+        if position < first_seq:
+            return ClaimResult(
+                state="overtaken",
+                proc=proc.state.name,
+                first_seq=position,
+                last_seq=first_seq - 1,
+            )
+        low = position
         high = min(rules.window(proc.state, low, count), proc.head.next_seq - 1)
         hold = Hold(token, low, high, rules.deadline(proc.state, proc.now))
         result = yield from self._hand_out(proc, hold, max_bytes)
@@ -176,7 +181,7 @@ class Procs(Topics):
                 if not row["is_ready"]:
                     continue
                 result = yield from self._claim(row["name"], token, count, max_bytes)
-                if result.state == "claimed":
+                if result.state in ("claimed", "overtaken"):
                     return result
             return ClaimResult(state="empty", proc="")
 
@@ -184,10 +189,10 @@ class Procs(Topics):
 
     def extend(self, proc: str, token: str) -> Op[int | None]:
         def steps() -> Steps[int | None]:
-            loaded = yield from self._lock(proc)
-            check_token(proc, loaded.hold, token)
-            deadline = rules.deadline(loaded.state, loaded.now)
-            yield self.sql.extend_hold(id=loaded.id, deadline=deadline)
+            found = yield from self._lock(proc)
+            check_token(proc, found.hold, token)
+            deadline = rules.deadline(found.state, found.now)
+            yield self.sql.extend_hold(id=found.id, deadline=deadline)
             return deadline
 
         return Op("extend", steps, relaxed=True, repeatable=True)
@@ -219,13 +224,13 @@ class Procs(Topics):
         self, proc: str, token: str | None, failed_seq: int | None, error: str | None
     ) -> Op[str]:
         def steps() -> Steps[str]:
-            loaded = yield from self._lock(proc)
-            if loaded.state.status == "disabled":
-                raise refusals.disabled(proc, loaded.state.last_error)
-            if loaded.hold is None and token is None:
+            found = yield from self._lock(proc)
+            if found.state.status == "disabled":
+                raise refusals.disabled(proc, found.state.last_error)
+            if found.hold is None and token is None:
                 raise refusals.nothing_to_reclaim(proc)
-            hold = check_token(proc, loaded.hold, token)
-            after = yield from self._give_back(loaded, hold, failed=failed_seq, error=error)
+            hold = check_token(proc, found.hold, token)
+            after = yield from self._give_back(found, hold, failed=failed_seq, error=error)
             return after.state.last_acked_range
 
         return Op("reclaim", steps)
@@ -250,8 +255,8 @@ class Procs(Topics):
 
     def keep_proc(self, proc: str) -> Op[None]:
         def steps() -> Steps[None]:
-            loaded = yield from self._lock(proc)
-            yield self._save(loaded.id, rules.seen(loaded.state, loaded.now))
+            found = yield from self._lock(proc)
+            yield self._save(found.id, rules.seen(found.state, found.now))
 
         return Op("keep_proc", steps, relaxed=True, repeatable=True)
 
@@ -266,7 +271,7 @@ class Procs(Topics):
             rows = yield self.sql.load_procs(topic=topic, names=None, now=self.clock())
             infos = []
             for row in rows:
-                info = yield from self._info(_loaded(row))
+                info = yield from self._info(proc_of(row))
                 infos.append(info)
             return infos
 
@@ -286,40 +291,41 @@ class Procs(Topics):
 
     def destroy(self, proc: str) -> Op[ProcInfo]:
         def steps() -> Steps[ProcInfo]:
-            loaded = yield from self._lock(proc)
-            last = yield from self._info(loaded)
-            yield self.sql.release(id=loaded.id), self.sql.drop_proc(id=loaded.id)
+            found = yield from self._lock(proc)
+            last = yield from self._info(found)
+            yield self.sql.release(id=found.id), self.sql.drop_proc(id=found.id)
             return last
 
         return Op("destroy", steps)
 
     def seek(self, proc: str, offset: str) -> Op[ProcInfo]:
         def steps() -> Steps[ProcInfo]:
-            loaded = yield from self._lock(proc)
-            cursor = yield from self._seq_at(loaded.state.topic, offset, loaded.head)
-            yield self.sql.release(id=loaded.id)
-            state = rules.sought(loaded.state, offset, cursor)
-            return (yield from self._store(loaded._replace(hold=None), state))
+            found = yield from self._lock(proc)
+            [head] = (yield from self.lock_heads([found.state.topic])).values()
+            cursor = yield from self._seq_at(found.state.topic, offset, head)
+            yield self.sql.release(id=found.id)
+            state = rules.sought(found.state, offset, cursor)
+            return (yield from self._store(found._replace(hold=None), state))
 
         return Op("seek", steps, repeatable=offset != FROM_NOW)
 
     def update_proc(self, proc: str, changes: ProcChanges) -> Op[ProcInfo]:
         def steps() -> Steps[ProcInfo]:
-            loaded = yield from self._lock(proc)
-            return (yield from self._store(loaded, rules.changed(loaded.state, changes)))
+            found = yield from self._lock(proc)
+            return (yield from self._store(found, rules.changed(found.state, changes)))
 
         return Op("update_proc", steps, repeatable=True)
 
     def lag(self, proc: str) -> Op[Lag]:
         def steps() -> Steps[Lag]:
-            loaded = yield from self._load(proc)
-            head = loaded.head
-            position = yield from self._position(loaded)
+            found = yield from self._load(proc)
+            head = found.head
+            position = yield from self._position(found)
             if position is None or position >= head.next_seq:
                 return Lag(0, 0.0)
             low = max(position, head.first_seq)
             _, batches = yield from self.rows(head.name, low, low, span=1, max_bytes=1)
-            return rules.lag(loaded.state, low, head.next_seq, batches[0].ts, head.now)
+            return rules.lag(found.state, low, head.next_seq, batches[0].ts, head.now)
 
         return Op("lag", steps, writes=False)
 
@@ -330,11 +336,11 @@ class Procs(Topics):
             check_known(names or [], [row["name"] for row in rows])
             behind = []
             for row in rows:
-                loaded = _loaded(row)
-                position = yield from self._position(loaded)
-                is_behind = position is not None and position < loaded.head.next_seq
-                if is_behind and loaded.state.status == "active":
-                    behind.append(loaded.state.name)
+                found = proc_of(row)
+                position = yield from self._position(found)
+                is_behind = position is not None and position < found.head.next_seq
+                if is_behind and found.state.status == "active":
+                    behind.append(found.state.name)
             return behind
 
         return Op("pending", steps, writes=False)
@@ -344,7 +350,7 @@ class Procs(Topics):
             self.sql.lock_proc(proc=name),
             self.sql.load_proc(proc=name, now=self.clock()),
         )
-        return _loaded(rows[0]) if rows else None
+        return proc_of(rows[0]) if rows else None
 
     def _lock(self, name: str) -> Steps[Loaded]:
         proc = yield from self._find(name)
@@ -356,7 +362,7 @@ class Procs(Topics):
         rows = yield self.sql.load_proc(proc=name, now=self.clock())
         if not rows:
             raise refusals.unknown_proc(name)
-        return _loaded(rows[0])
+        return proc_of(rows[0])
 
     def _position(self, proc: Loaded) -> Steps[int | None]:
         """The seq the proc hands out next, if it can be told yet."""
@@ -379,7 +385,7 @@ class Procs(Topics):
         return self.sql.save_proc(id=proc_id, origin=state.offset, skipped=skipped, **values)
 
 
-def _loaded(row: Row) -> Loaded:
+def proc_of(row: Row) -> Loaded:
     state = ProcState(
         offset=row["origin"],
         skipped=tuple(msgspec.json.decode(row["skipped"], type=list[int])),
@@ -391,9 +397,6 @@ def _loaded(row: Row) -> Loaded:
     head = Head(
         row["topic_id"],
         row["topic"],
-        row["first_seq"],
-        row["next_seq"],
-        row["last_ts"],
-        row["now"],
+        *(row[field] for field in Head._fields[2:]),
     )
     return Loaded(row["id"], state, hold, head)

@@ -19,6 +19,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.sql import Announce, Apart, Evidence, Row, Sql, Statement
+from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, lowest
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
@@ -35,7 +36,20 @@ class Head(NamedTuple):
     first_seq: int
     next_seq: int
     last_ts: int
+    min_age: int | None
+    max_age: int | None
     now: int
+
+    @property
+    def info(self) -> TopicInfo:
+        return TopicInfo(
+            self.name,
+            self.first_seq,
+            self.next_seq,
+            self.last_ts,
+            seconds_of(self.min_age),
+            seconds_of(self.max_age),
+        )
 
 
 class Topics:
@@ -133,7 +147,7 @@ class Topics:
 
     def _append_now(self, parts: Sequence[Part]) -> Steps[Committed]:
         """Number the parts and store them; the heads stay locked until the transaction ends."""
-        heads = yield from self._lock_heads(sorted({part.topic for part in parts}))
+        heads = yield from self.lock_heads(sorted({part.topic for part in parts}))
         now = max(head.now for head in heads.values())
         ts = max(now, *(head.last_ts for head in heads.values()))
         next_seq = {name: head.next_seq for name, head in heads.items()}
@@ -167,7 +181,7 @@ class Topics:
         """What tells waiting processes of new records, if the database can."""
         return ()
 
-    def _lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
+    def lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
         rows = yield self.sql.lock_heads(names=names, now=self.clock())
         if len(rows) < len(names):
             known = {row["name"] for row in rows}
@@ -179,8 +193,8 @@ class Topics:
         return Op("read", lambda: self._read(query), writes=False)
 
     def _read(self, query: RangeQuery) -> Steps[Page]:
-        low = lowest(query.start, query.exclusive, (yield from self._cut(query.topic, query.start)))
-        high = highest(query.end, query.exclusive, (yield from self._cut(query.topic, query.end)))
+        low = lowest(query.start, query.exclusive, (yield from self.cut(query.topic, query.start)))
+        high = highest(query.end, query.exclusive, (yield from self.cut(query.topic, query.end)))
         head, batches = yield from self.rows(
             query.topic,
             low,
@@ -237,7 +251,7 @@ class Topics:
             self._last_rows.clear()
         self._last_rows[topic] = (row_id, body)
 
-    def _cut(self, topic: str, end: Position) -> Steps[Crossing | None]:
+    def cut(self, topic: str, end: Position) -> Steps[Crossing | None]:
         if end.ts is None:
             return None
         rows = yield self.sql.time_cut(topic=topic, ts=end.ts)
@@ -249,7 +263,14 @@ class Topics:
         def steps() -> Steps[list[TopicInfo]]:
             rows = yield self.sql.list_topics(prefix=prefix, after=after, limit=limit)
             return [
-                TopicInfo(row["name"], row["first_seq"], row["next_seq"], row["last_ts"])
+                TopicInfo(
+                    row["name"],
+                    row["first_seq"],
+                    row["next_seq"],
+                    row["last_ts"],
+                    seconds_of(row["min_age"]),
+                    seconds_of(row["max_age"]),
+                )
                 for row in rows
             ]
 
@@ -260,7 +281,7 @@ class Topics:
             head = yield from self.head(topic)
             if head is None or head.next_seq == 0:
                 raise unknown_topic(topic)
-            return TopicInfo(topic, head.first_seq, head.next_seq, head.last_ts)
+            return head.info
 
         return Op("topic_info", steps, writes=False)
 
@@ -275,14 +296,12 @@ class Topics:
             seq = position.seq or 0
             check_seq(topic, seq, head.first_seq, head.next_seq)
             return seq + 1
-        cut = yield from self._cut(topic, position)
+        cut = yield from self.cut(topic, position)
         assert cut is not None
         if cut.first >= head.next_seq:
             return None
-        return lowest(position, True, cut)
+        return max(lowest(position, True, cut), head.first_seq)
 
 
 def _head(row: Row) -> Head:
-    return Head(
-        row["id"], row["name"], row["first_seq"], row["next_seq"], row["last_ts"], row["now"]
-    )
+    return Head(*(row[field] for field in Head._fields))

@@ -14,8 +14,8 @@ from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations, outstanding
-from headrace.drivers.relational.procs import Procs
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import Announce, Dialect, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
@@ -45,7 +45,7 @@ class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Procs):
+class SqliteStore(Runner, Maintenance):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"

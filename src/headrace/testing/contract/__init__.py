@@ -15,6 +15,7 @@ runs it::
 
 from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
+from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
@@ -36,12 +37,14 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ClientContract,
     TransactionContract,
     LiveContract,
+    CollectionContract,
 )
 
 __all__ = [
     "CONTRACTS",
     "ClaimContract",
     "ClientContract",
+    "CollectionContract",
     "CommitContract",
     "Contract",
     "FailureContract",

@@ -3,7 +3,7 @@
 
 -- name: lock_heads
 -- Lock the heads of some topics, always in the order of their ids, and read the clock.
-select id, name, first_seq, next_seq, last_ts, coalesce(:now::bigint, headrace.clock()) as now
+select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now::bigint, headrace.clock()) as now
 from headrace.topic
 where name = any(:names::text[])
 order by id
@@ -32,13 +32,13 @@ where topic = :topic and base_seq = :base_seq and id = :id::uuid;
 
 -- name: head
 -- One topic's head and the clock.
-select id, name, first_seq, next_seq, last_ts, coalesce(:now::bigint, headrace.clock()) as now
+select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now::bigint, headrace.clock()) as now
 from headrace.topic
 where name = :topic;
 
 -- name: list_topics
 -- Topics that have records, by name.
-select name, first_seq, next_seq, last_ts
+select name, first_seq, next_seq, last_ts, min_age, max_age
 from headrace.topic
 where next_seq > 0 and name > :after and name >= :prefix and starts_with(name, :prefix)
 order by name

@@ -13,7 +13,7 @@ select p.id, p.name, t.name as topic, p.origin, p.cursor, p.created_at, p.status
        p.last_error, p.skipped, p.isolate_to, p.last_acked_token, p.last_ack,
        p.ttl, p.expires_at,
        c.token, c.first_seq as hold_first_seq, c.last_seq as hold_last_seq, c.deadline,
-       t.id as topic_id, t.first_seq, t.next_seq, t.last_ts,
+       t.id as topic_id, t.first_seq, t.next_seq, t.last_ts, t.min_age, t.max_age,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_proc p
 join headrace_topic t on t.id = p.topic
@@ -29,7 +29,7 @@ select p.id, p.name, t.name as topic, p.origin, p.cursor, p.created_at, p.status
        p.last_error, p.skipped, p.isolate_to, p.last_acked_token, p.last_ack,
        p.ttl, p.expires_at,
        c.token, c.first_seq as hold_first_seq, c.last_seq as hold_last_seq, c.deadline,
-       t.id as topic_id, t.first_seq, t.next_seq, t.last_ts,
+       t.id as topic_id, t.first_seq, t.next_seq, t.last_ts, t.min_age, t.max_age,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_proc p
 join headrace_topic t on t.id = p.topic

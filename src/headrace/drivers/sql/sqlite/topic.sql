@@ -5,7 +5,7 @@
 
 -- name: lock_heads
 -- Lock the heads of some topics, always in the order of their ids, and read the clock.
-select id, name, first_seq, next_seq, last_ts, coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
+select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_topic
 where name in (select value from json_each(:names))
 order by id;
@@ -33,13 +33,13 @@ where topic = :topic and base_seq = :base_seq and id = :id;
 
 -- name: head
 -- One topic's head and the clock.
-select id, name, first_seq, next_seq, last_ts, coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
+select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_topic
 where name = :topic;
 
 -- name: list_topics
 -- Topics that have records, by name.
-select name, first_seq, next_seq, last_ts
+select name, first_seq, next_seq, last_ts, min_age, max_age
 from headrace_topic
 where next_seq > 0 and name > :after and name >= :prefix and substr(name, 1, length(:prefix)) = :prefix
 order by name

@@ -15,7 +15,9 @@ create table headrace.topic (
     name      text collate "C" not null unique,
     next_seq  bigint not null default 0,
     first_seq bigint not null default 0,
-    last_ts   bigint not null default 0
+    last_ts   bigint not null default 0,
+    min_age   bigint,
+    max_age   bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- One row per commit and topic, split at about 128 KiB: count records as JSON lines.
@@ -117,6 +119,13 @@ where b.base_seq is not null
 create unlogged table headrace.waiter (
     id    uuid primary key,
     until bigint not null
+);
+
+-- Who does which chore, until when: maintenance is done by one process at a time.
+create table headrace.lease (
+    task   text primary key,
+    holder text not null,
+    until  bigint not null
 );
 
 -- What may count only once: a key in a scope, until a time, with what came of it.

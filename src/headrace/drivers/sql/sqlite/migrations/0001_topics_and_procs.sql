@@ -8,7 +8,9 @@ create table headrace_topic (
     name      text not null unique,
     next_seq  integer not null default 0,
     first_seq integer not null default 0,
-    last_ts   integer not null default 0
+    last_ts   integer not null default 0,
+    min_age   integer,
+    max_age   integer
 );
 
 -- One row per commit and topic, split at about 128 KiB: count records as JSON lines.
@@ -47,6 +49,13 @@ join headrace_topic t on t.id = b.topic
 join json_each('[' || replace(b.body, char(10), ',') || ']') line
 where b.base_seq is not null
   and b.base_seq + line.key >= t.first_seq;
+
+-- Who does which chore, until when: maintenance is done by one process at a time.
+create table headrace_lease (
+    task   text primary key,
+    holder text not null,
+    until  integer not null
+);
 
 -- What may count only once: a key in a scope, until a time, with what came of it.
 create table headrace_once (
