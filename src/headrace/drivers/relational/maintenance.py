@@ -83,7 +83,7 @@ class Maintenance(Procs):
             rows = yield self.sql.drop_expired_procs(now=self.clock())
             for row in rows:
                 yield self.sql.release(id=row["id"])
-            yield self.sql.drop_expired_keys(now=self.clock())
+            yield self.sql.drop_expired_keys(now=self.clock(), limit=MOST_ROWS)
             return sorted(row["name"] for row in rows)
 
         return Op("expire", steps, repeatable=True)

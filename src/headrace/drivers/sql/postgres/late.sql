@@ -17,7 +17,9 @@ select set_config('headrace.now', coalesce(:now::text, ''), true);
 
 -- name: find_numbered
 -- The place a row got, searched from a time before which it cannot be.
-select b.base_seq, b.ts
-from headrace.batch b
-join headrace.topic t on t.id = b.topic
-where t.name = :topic and b.ts >= :since and b.base_seq is not null and b.id = :id::uuid;
+select base_seq, ts
+from headrace.batch
+where topic = (select id from headrace.topic where name = :topic)
+  and ts >= :since and base_seq is not null and id = :id::uuid
+order by ts, base_seq
+limit 1;

@@ -34,5 +34,10 @@ where ctid = any(array(
 delete from headrace.proc where expires_at <= coalesce(:now::bigint, headrace.clock()) returning id, name;
 
 -- name: drop_expired_keys
--- Forget keys that have run out.
-delete from headrace.once where until <= coalesce(:now::bigint, headrace.clock());
+-- Forget keys that have run out, some at a time. The clock stands in a subquery, since the
+-- index cannot be searched for something that changes while one looks.
+delete from headrace.once
+where ctid = any(array(
+    select ctid from headrace.once
+    where until <= (select coalesce(:now::bigint, headrace.clock()))
+    order by until limit :limit));

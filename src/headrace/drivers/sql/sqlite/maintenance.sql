@@ -34,5 +34,9 @@ where rowid in (
 delete from headrace_proc where expires_at <= coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) returning id, name;
 
 -- name: drop_expired_keys
--- Forget keys that have run out.
-delete from headrace_once where until <= coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer));
+-- Forget keys that have run out, some at a time.
+delete from headrace_once
+where rowid in (
+    select rowid from headrace_once
+    where until <= coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer))
+    order by until limit :limit);
