@@ -6,6 +6,8 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,12 @@ def test_no_file_knows_a_machine_or_a_download_host():
         if word in path.read_text("utf-8", errors="replace")
     ]
     assert not found
+
+
+def test_the_page_of_guarantees_is_what_the_drivers_say():
+    loader = SourceFileLoader("guarantees", str(ROOT / "scripts" / "guarantees"))
+    spec = spec_from_loader("guarantees", loader)
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    assert set(module.meanings()) == set(headrace.Capabilities.__struct_fields__)
+    assert (ROOT / "docs" / "guarantees.md").read_text("utf-8") == module.page()
