@@ -19,7 +19,7 @@ from headrace.contract.values import (
     RangeQuery,
     Span,
 )
-from headrace.model.position import Crossing, Position, highest, lowest
+from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.procs import Hold, ProcState
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
@@ -172,14 +172,21 @@ class MemoryTopics:
             return seq + 1
         cut = _cut(topic, position)
         assert cut is not None
-        return None if cut.first >= topic.next_seq else lowest(position, True, cut)
+        if is_beyond(position, cut, topic.next_seq):
+            return None
+        return lowest(position, True, cut)
 
     def _put(self, where: dict[str, T], key: str, value: T | None) -> None:
         """Set (or remove, with None) an entry so that it can be undone."""
         before = where.get(key)
+        # Entries are kept in the order in which they were made, also by an undone removal.
+        everything = dict(where) if value is None else None
 
         def undo() -> None:
-            if before is None:
+            if everything is not None:
+                where.clear()
+                where.update(everything)
+            elif before is None:
                 where.pop(key, None)
             else:
                 where[key] = before

@@ -18,7 +18,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.sql import Evidence, Row, Sql
-from headrace.model.position import Crossing, Position, highest, lowest
+from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
 from headrace.model.tokens import batch_id
@@ -213,7 +213,7 @@ class Topics:
             return seq + 1
         cut = yield from self._cut(topic, position)
         assert cut is not None
-        if cut.first >= head.next_seq:
+        if is_beyond(position, cut, head.next_seq):
             return None
         return lowest(position, True, cut)
 
