@@ -104,6 +104,14 @@ def _bounded(digits: str) -> int:
     return BEYOND if len(digits) > 18 else int(digits)
 
 
+def is_beyond(position: Position, cut: Crossing, next_seq: int) -> bool:
+    """Whether an id or timestamp lies behind the newest record, so that what comes after it
+    cannot be told yet."""
+    if cut.first >= next_seq:
+        return True
+    return position.seq is not None and position.seq >= next_seq and cut.after >= next_seq
+
+
 def lowest(start: Position, exclusive: bool, cut: Crossing | None) -> int:
     """The first seq at or after ``start``; strictly after an exact one when ``exclusive``.
 

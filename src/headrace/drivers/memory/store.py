@@ -251,7 +251,9 @@ class MemoryStore(Runner, MemoryTopics):
             check_known(procs, list(self.data.procs))
             # Sorting is stable and a dict keeps the order in which procs were made.
             names = [name for name in self.data.procs if name in procs]
-            for name in sorted(names, key=lambda name: self._get(name)[0].last_claimed_at):
+            turns = sorted(names, key=lambda name: self._get(name)[0].last_claimed_at)
+            # Twice: to give one proc's expired claim back may put a dead letter before another.
+            for name in (*turns, *turns):
                 result = self._claim(name, token, count, max_bytes)
                 if result.state in ("claimed", "overtaken"):
                     return result

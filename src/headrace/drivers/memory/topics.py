@@ -21,7 +21,7 @@ from headrace.contract.values import (
     Span,
 )
 from headrace.model.checks import seconds_of
-from headrace.model.position import Crossing, Position, highest, lowest
+from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.procs import Hold, ProcState
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
@@ -195,16 +195,21 @@ class MemoryTopics:
             return seq + 1
         cut = _cut(topic, position)
         assert cut is not None
-        if cut.first >= topic.next_seq:
+        if is_beyond(position, cut, topic.next_seq):
             return None
         return max(lowest(position, True, cut), topic.first_seq)
 
     def put(self, where: dict[str, T], key: str, value: T | None) -> None:
         """Set (or remove, with None) an entry so that it can be undone."""
         before = where.get(key)
+        # Entries are kept in the order in which they were made, also by an undone removal.
+        everything = dict(where) if value is None else None
 
         def undo() -> None:
-            if before is None:
+            if everything is not None:
+                where.clear()
+                where.update(everything)
+            elif before is None:
                 where.pop(key, None)
             else:
                 where[key] = before

@@ -175,14 +175,17 @@ class Procs(Topics):
         self, procs: Sequence[str], token: str, count: int, max_bytes: int
     ) -> Op[ClaimResult]:
         def steps() -> Steps[ClaimResult]:
-            rows = yield self.sql.candidates(names=list(procs), now=self.clock())
-            check_known(procs, [row["name"] for row in rows])
-            for row in rows:
-                if not row["is_ready"]:
-                    continue
-                result = yield from self._claim(row["name"], token, count, max_bytes)
-                if result.state in ("claimed", "overtaken"):
-                    return result
+            # Twice: to give one proc's expired claim back may put a dead letter before another.
+            for _ in range(2):
+                rows = yield self.sql.candidates(names=list(procs), now=self.clock())
+                check_known(procs, [row["name"] for row in rows])
+                ready = [row["name"] for row in rows if row["is_ready"]]
+                for name in ready:
+                    result = yield from self._claim(name, token, count, max_bytes)
+                    if result.state in ("claimed", "overtaken"):
+                        return result
+                if not ready:
+                    break
             return ClaimResult(state="empty", proc="")
 
         return Op("claim_any", steps, relaxed=True)

@@ -20,7 +20,7 @@ from headrace.contract.values import (
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.sql import Announce, Apart, Evidence, Row, Sql, Statement
 from headrace.model.checks import seconds_of
-from headrace.model.position import Crossing, Position, highest, lowest
+from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
 from headrace.model.tokens import batch_id
@@ -298,7 +298,7 @@ class Topics:
             return seq + 1
         cut = yield from self.cut(topic, position)
         assert cut is not None
-        if cut.first >= head.next_seq:
+        if is_beyond(position, cut, head.next_seq):
             return None
         return max(lowest(position, True, cut), head.first_seq)
 

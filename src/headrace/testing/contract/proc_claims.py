@@ -310,6 +310,13 @@ class ClaimContract(Contract):
         with pytest.raises(UnknownProc):
             hr.available_proc(["ready", "nobody"])
 
+    def test_available_proc_sees_the_dead_letter_it_causes(self, hr: Any, clock: FakeClock) -> None:
+        fill(hr, 1)
+        hr.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter").claim()
+        rescue = hr.proc("rescue", topic="p-dead")
+        clock.advance(10)
+        assert hr.available_proc(["p", rescue]).proc.name == "rescue"
+
     def test_available_proc_takes_over_an_expired_claim(self, hr: Any, clock: FakeClock) -> None:
         fill(hr, 1)
         proc = hr.proc("p", topic="t", max_reclaims=2)

@@ -81,6 +81,16 @@ class OffsetContract(Contract):
         fill(hr, 2)
         assert seqs(proc.claim(count=10)) == [7, 8]
 
+    def test_an_id_to_come_is_passed_when_it_comes(
+        self, hr: Any, t0: int, clock: FakeClock
+    ) -> None:
+        """Also in the millisecond of the newest record."""
+        proc = hr.proc("p", topic="t", offset=f"{clock.now}-6")
+        fill(hr, 1)
+        assert proc.claim() is None
+        fill(hr, 1)
+        assert seqs(proc.claim(count=9)) == [7]
+
     def test_a_topic_may_come_after_its_proc(self, hr: Any, clock: FakeClock) -> None:
         procs = [
             hr.proc(f"p{n}", topic="later", offset=offset)
