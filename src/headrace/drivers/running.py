@@ -41,6 +41,13 @@ class TryAgain(Exception):
         self.error = error
 
 
+class InDoubt(TryAgain):
+    """An attempt may have taken effect, and the operation is one that may be repeated.
+
+    If the repeat does not answer either, the caller gets ``error``, whatever the reason.
+    """
+
+
 class Probe(Protocol):
     """A hook for tests, called at each point where a crash may happen.
 
@@ -99,13 +106,21 @@ class Runner:
     def _persist(self, op: Op[T], tally: _Tally) -> Work[T]:
         delay = FIRST_DELAY
         give_up = time.monotonic() + self.patience
+        doubt: HeadraceError | None = None
         while True:
             tally.attempts += 1
             try:
                 return (yield from self.attempt(op))
             except TryAgain as failure:
+                if isinstance(failure, InDoubt):
+                    doubt = failure.error
                 if time.monotonic() + delay > give_up:
-                    raise failure.error from failure.__cause__
+                    raise doubt or failure.error from failure.__cause__
+            except HeadraceError as refusal:
+                if doubt is None:
+                    raise
+                # Refused perhaps only because the first run did take effect.
+                raise doubt from refusal
             # Half to full delay: many clients that lost one server do not return as one.
             yield Sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, LONGEST_DELAY)

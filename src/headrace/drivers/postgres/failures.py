@@ -20,9 +20,16 @@ _PREPARED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 
 def is_lost(error: psycopg.Error, connection: object) -> bool:
     """Whether the connection is gone, and with it any answer."""
-    if isinstance(error, _GONE):
+    if getattr(connection, "closed", False):
         return True
-    return bool(getattr(connection, "closed", False))
+    # Leaving a pipeline may fail over the end of the connection, and hide it.
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, _GONE):
+            return True
+        chain = chain.__cause__ or chain.__context__
+    # Without a code the error is not the server's word but trouble in reaching it.
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
 def is_prepare_trouble(error: psycopg.Error) -> bool:

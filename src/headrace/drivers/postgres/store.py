@@ -37,6 +37,7 @@ from headrace.drivers.relational.sql import (
 from headrace.drivers.running import (
     FIRST_DELAY,
     LONGEST_DELAY,
+    InDoubt,
     Runner,
     Sleep,
     TryAgain,
@@ -290,8 +291,6 @@ class PostgresStore(Runner, Maintenance):
         )
         error = lost.__cause__
         assert error is not None
-        if op.repeatable:
-            raise TryAgain(unknown) from error
         give_up = time.monotonic() + self.patience
         delay = FIRST_DELAY
         while time.monotonic() < give_up:
@@ -307,6 +306,8 @@ class PostgresStore(Runner, Maintenance):
                 break
             yield Sleep(delay)
             delay = min(delay * 2, LONGEST_DELAY)
+        if op.repeatable:
+            raise InDoubt(unknown) from error
         raise unknown from error
 
     def _ask(self, identity: dict[str, str], evidence: Statement | None) -> Work[str]:

@@ -19,13 +19,16 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from headrace.drivers.own_transactions import is_holding
 from headrace.drivers.relational.sql import Statement
+from headrace.drivers.sqlite import forks
 from headrace.errors import StoreError, StoreUnavailable, UnsupportedStore
 
 OLDEST = (3, 35, 0)
 WAL_BYTES = 4 * 1024 * 1024
 BUSY_MS = 5_000
 IDLE_READERS = 8
+FORK_SECONDS = 5.0
 
 # Connections that a fork left in the child: they must be neither used nor closed there.
 _left_by_fork: list[object] = []
@@ -64,6 +67,7 @@ class Connections:
         self.is_safe = is_safe
         self._wal = Path(f"{self.path}-wal")
         self._start()
+        forks.guard(self)
 
     def _start(self) -> None:
         self._pid = os.getpid()
@@ -73,7 +77,8 @@ class Connections:
         self._checkpointer: sqlite3.Connection | None = None
         self._checkpoint_at = WAL_BYTES
         self._readers: list[sqlite3.Connection] = []
-        self._readers_lock = threading.Lock()
+        self._reading = 0
+        self._readers_lock = threading.Condition(threading.Lock())
 
     def _check_fork(self) -> None:
         if self._pid != os.getpid():
@@ -104,12 +109,14 @@ class Connections:
         """A reader connection; as many at once as there are readers."""
         self._check_fork()
         with self._readers_lock:
+            self._reading += 1
             reader = self._readers.pop() if self._readers else None
-        if reader is None:
-            reader = self.open()
-            reader.execute("PRAGMA query_only=on")
-        is_good = True
+        is_good = False
         try:
+            if reader is None:
+                reader = self.open()
+                reader.execute("PRAGMA query_only=on")
+            is_good = True
             yield reader
         except sqlite3.Error:
             is_good = False
@@ -117,12 +124,35 @@ class Connections:
         finally:
             self._put_back(reader, is_good=is_good)
 
-    def _put_back(self, reader: sqlite3.Connection, *, is_good: bool) -> None:
+    def _put_back(self, reader: sqlite3.Connection | None, *, is_good: bool) -> None:
         with self._readers_lock:
-            if is_good and len(self._readers) < IDLE_READERS:
+            self._reading -= 1
+            self._readers_lock.notify_all()
+            if is_good and reader is not None and len(self._readers) < IDLE_READERS:
                 self._readers.append(reader)
                 return
-        reader.close()
+        if reader is not None:
+            reader.close()
+
+    @contextmanager
+    def closed_for_fork(self) -> Iterator[None]:
+        """No connection is open in the block, so that a child cannot inherit any.
+
+        SQLite keeps account of its locks in memory. A child inherits the account but not the
+        locks, and would believe itself protected. Who forks inside a transaction of its own
+        must not use the client in the child.
+        """
+        if is_holding(self.path) or not self._gate.lock.acquire(timeout=FORK_SECONDS):
+            yield
+            return
+        try:
+            with self._readers_lock:
+                self._readers_lock.wait_for(lambda: self._reading == 0, FORK_SECONDS)
+                if not (self._writer is not None and self._writer.in_transaction):
+                    self._close_all()
+                yield
+        finally:
+            self._gate.lock.release()
 
     def checkpoint_if_due(self, writer: sqlite3.Connection) -> None:
         """Move the log into the file when the log has grown; call it inside ``writing``.
@@ -137,7 +167,7 @@ class Connections:
             return
         try:
             is_complete = self.checkpoint(writer)
-        except sqlite3.OperationalError:
+        except (sqlite3.Error, StoreError):
             # The commit before us is done and safe in the log; a later one tries again, and
             # if the disk is at fault it will say so itself.
             return
@@ -190,12 +220,15 @@ class Connections:
         if self._pid != os.getpid():
             return
         with self._gate.lock, self._readers_lock:
-            for connection in (*self._readers, self._checkpointer, self._writer):
-                if connection is not None:
-                    connection.close()
-            self._readers = []
-            self._checkpointer = self._writer = None
-            self._is_synced = True
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for connection in (*self._readers, self._checkpointer, self._writer):
+            if connection is not None:
+                connection.close()
+        self._readers = []
+        self._checkpointer = self._writer = None
+        self._is_synced = True
 
 
 def as_parameters(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,296 @@
+"""Faults on purpose: a crash at any point of an operation, and sessions stepped by hand.
+
+Random tests with one thread find neither a race nor a lost record. ``Stepper`` runs two or
+three real sessions in every order their steps can have; what a test then asserts holds
+for all of them, not for those that happened to occur.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+from headrace.drivers.running import Probe, Sleep
+
+Point = int | str
+Act = Callable[[], Any]
+
+PATIENCE = 30.0
+GLANCE = 0.002
+
+
+class Crash(BaseException):
+    """The process ends here, as far as the operation can tell: nothing catches this."""
+
+
+class CrashAt:
+    """A probe that ends the first operation that comes to ``point``."""
+
+    def __init__(self, point: Point) -> None:
+        self.point = point
+        self.has_struck = False
+
+    @property
+    def is_after_commit(self) -> bool:
+        """Whether the operation had taken effect when it was ended."""
+        return self.has_struck and self.point == "committed"
+
+    def __call__(self, operation: str, point: Point) -> None:
+        if point == self.point and not self.has_struck:
+            self.has_struck = True
+            raise Crash(f"{operation} at {point}")
+
+
+@contextmanager
+def crashing(client: Any, point: Point) -> Iterator[CrashAt]:
+    """Crash what ``client`` does inside the block; swallows the crash, not other errors.
+
+    >>> with crashing(hr, "commit") as crash:
+    ...     hr.commit("numbers", {"n": 1})
+    >>> assert crash.has_struck
+    """
+    store = client._store
+    before: Probe = store.probe
+    store.probe = crash = CrashAt(point)
+    try:
+        yield crash
+    except Crash:
+        pass
+    finally:
+        store.probe = before
+
+
+class Move(NamedTuple):
+    """A session arrived at a point, and waits there to be let go."""
+
+    session: str
+    operation: str
+    point: Point
+
+
+class Session:
+    """One thread that stops wherever ``stop`` is called, until a stepper lets it go on.
+
+    ``of`` makes the operations of a client stop at each of their points. ``begins_early``
+    says that an operation touches the database before its first point, so that to begin
+    is a step as well.
+    """
+
+    def __init__(self, name: str, *, begins_early: bool = False) -> None:
+        self.name = name
+        self.begins_early = begins_early
+        self.state: Literal["idle", "moving", "stopped", "waiting", "ended"] = "idle"
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._stepper: Stepper | None = None
+        self._thread: threading.Thread | None = None
+        self._waits_since = 0
+
+    @classmethod
+    def of(cls, name: str, client: Any, *, begins_early: bool = False) -> Session:
+        """A session that drives ``client``, which nobody else may use meanwhile."""
+        session = cls(name, begins_early=begins_early)
+        store = client._store
+        perform = store.perform
+
+        def at(operation: str, point: Point) -> None:
+            # Nothing happens in the database between here and the next operation.
+            if point != "committed":
+                session.stop(operation, point)
+
+        def act(action: Any) -> Any:
+            if isinstance(action, Sleep) and session._is_mine():
+                return session._arrive("waiting", Move(name, "sleep", "sleep"))
+            return perform(action)
+
+        store.probe = at
+        store.perform = act
+        return session
+
+    def stop(self, operation: str, point: Point) -> None:
+        """Wait to be let go; no effect outside of a stepped run."""
+        if self._is_mine():
+            self._arrive("stopped", Move(self.name, operation, point))
+
+    def _is_mine(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _arrive(self, state: Literal["stopped", "waiting"], move: Move) -> None:
+        assert self._stepper is not None
+        self._stepper._arrived(self, state, move)
+
+    def _begin(self, stepper: Stepper, act: Act) -> None:
+        self._stepper = stepper
+        self.result = self.error = None
+        self.state = "moving"
+
+        def live() -> None:
+            try:
+                if self.begins_early:
+                    self.stop("", "start")
+                self.result = act()
+            except BaseException as error:  # the test judges it, whatever it is
+                self.error = error
+            finally:
+                stepper._ended(self)
+
+        self._thread = threading.Thread(target=live, name=self.name, daemon=True)
+        self._thread.start()
+
+
+class Run(NamedTuple):
+    """One interleaving that was played to its end."""
+
+    number: int
+    results: list[Any]
+    errors: list[BaseException | None]
+    moves: list[Move]
+
+    def begun(self, session: str) -> int:
+        """How many operations the session began, those that it had to begin again included."""
+        return sum(move.session == session and move.point == 0 for move in self.moves)
+
+    def __str__(self) -> str:
+        steps = " ".join(f"{move.session}:{move.operation}@{move.point}" for move in self.moves)
+        return f"interleaving {self.number}: {steps}; {self.results} {self.errors}"
+
+
+class Stepper:
+    """Plays sessions in all interleavings of their steps, one step at a time.
+
+    A session that waits for another one's lock is passed over until it can move:
+    ``blocked`` is given names of sessions and says which of them wait in the database.
+    A session that sleeps before it tries again tries once somebody's operation has ended.
+    """
+
+    def __init__(
+        self,
+        sessions: Sequence[Session],
+        *,
+        blocked: Callable[[Sequence[str]], Collection[str]] = lambda names: (),
+    ) -> None:
+        self.sessions = sessions
+        self._blocked = blocked
+        self._changed = threading.Condition()
+        self._moves: list[Move] = []
+        self._stuck: set[str] = set()
+        self._endings = 0
+        self._is_abandoned = False
+
+    def interleavings(self, script: Callable[[int], Sequence[Act]]) -> Iterator[Run]:
+        """Every interleaving in turn; ``script(number)`` gives what each session does in it.
+
+        Each one starts from nothing, so a script uses new names every time.
+        """
+        choices: list[int] = []
+        for number in _count():
+            options: list[int] = []
+            yield self._play(number, script(number), choices, options)
+            while options and choices[-1] + 1 >= options[-1]:
+                choices.pop()
+                options.pop()
+            if not options:
+                return
+            choices[-1] += 1
+
+    def _play(
+        self, number: int, acts: Sequence[Act], choices: list[int], options: list[int]
+    ) -> Run:
+        self._moves, self._stuck, self._endings, self._is_abandoned = [], set(), 0, False
+        try:
+            for session, act in zip(self.sessions, acts, strict=True):
+                session._begin(self, act)
+                self._settle()
+            while any(session.state != "ended" for session in self.sessions):
+                ready = self._ready()
+                if len(options) == len(choices):
+                    choices.append(0)
+                choice = min(choices[len(options)], len(ready) - 1)
+                options.append(len(ready))
+                self._let_go(ready[choice])
+        finally:
+            self._release_all()
+        results = [session.result for session in self.sessions]
+        return Run(number, results, [session.error for session in self.sessions], self._moves)
+
+    def _ready(self) -> list[Session]:
+        """The sessions that can move; waits if the database still has to decide who can."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            ready = [session for session in self.sessions if self._can_move(session)]
+            # Nobody will end an operation any more: then it is the sleepers' turn.
+            ready = ready or [session for session in self.sessions if session.state == "waiting"]
+            if ready:
+                return ready
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"no session can move after {self._moves}")
+            with self._changed:
+                self._changed.wait(GLANCE)
+            self._settle()
+
+    def _can_move(self, session: Session) -> bool:
+        if session.state == "waiting":
+            return self._endings > session._waits_since
+        return session.state == "stopped"
+
+    def _let_go(self, session: Session) -> None:
+        with self._changed:
+            session.state = "moving"
+            self._changed.notify_all()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait until each session has stopped, has ended, or waits for another one's lock."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: set(self._moving()) <= self._stuck, GLANCE)
+                moving = self._moving()
+            self._stuck = set(self._blocked(moving)) if moving else set()
+            if self._stuck.issuperset(moving):
+                return
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"{moving} neither stopped nor waited after {self._moves}")
+
+    def _moving(self) -> list[str]:
+        return [session.name for session in self.sessions if session.state == "moving"]
+
+    def _arrived(self, session: Session, state: Literal["stopped", "waiting"], move: Move) -> None:
+        with self._changed:
+            if move.point == 0:
+                self._endings += 1
+            self._moves.append(move)
+            session._waits_since = self._endings
+            session.state = state
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: session.state == "moving")
+            if self._is_abandoned:
+                raise Crash("the stepper gave up")
+
+    def _ended(self, session: Session) -> None:
+        with self._changed:
+            self._endings += 1
+            session.state = "ended"
+            self._changed.notify_all()
+
+    def _release_all(self) -> None:
+        """Leave no thread behind, also after a failure."""
+        with self._changed:
+            self._is_abandoned = True
+            for session in self.sessions:
+                if session.state in ("stopped", "waiting"):
+                    session.state = "moving"
+            self._changed.notify_all()
+        for session in self.sessions:
+            if session._thread is not None:
+                session._thread.join(PATIENCE)
+
+
+def _count() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1

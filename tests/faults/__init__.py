@@ -1,0 +1,1 @@
+"""Real processes, real kills, real servers that go away."""

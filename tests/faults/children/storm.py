@@ -1,0 +1,62 @@
+"""Keeps some processes at work and kills one after another, at any moment of the work."""
+
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from faults.children import committer, worker
+from faults.children.forks import fork, kill
+from faults.waiting import until
+
+PROGRAMS = {"committer": committer.main, "worker": worker.main}
+
+
+class Victim:
+    """One life of a process; it is spared until it has written some lines."""
+
+    def __init__(self, program: str, name: str, ledger: Path, lines: int, **rest: Any) -> None:
+        self._ledger = ledger
+        self._lines = lines
+        ledger.touch()
+        main = PROGRAMS[program]
+        self.pid = fork(lambda: main(name=name, ledger=str(ledger), **rest))
+
+    def is_due(self) -> bool:
+        return self._ledger.read_bytes().count(b"\n") >= self._lines
+
+
+def main(
+    ledger: str, name: str, seed: int, kills: int, victims: str, places: list[dict[str, Any]]
+) -> None:
+    """Each of ``places`` is the arguments of a program of which one is always there."""
+    rng = random.Random(seed)
+    lives = 0
+
+    def start(place: int) -> Victim:
+        nonlocal lives
+        lives += 1
+        path = Path(f"{ledger}.{lives}")
+        # A first outcome at the least: everybody gets something done.
+        return Victim(victims, f"life{lives}", path, rng.randint(3, 15), **places[place])
+
+    working = [start(place) for place in range(len(places))]
+    try:
+        for _ in range(kills):
+            due = until(lambda: [v for v in working if v.is_due()], "somebody at work")
+            place = working.index(rng.choice(due))
+            # Not to wait for anything: this decides which moment of the work it is.
+            time.sleep(rng.uniform(0, 0.01))
+            kill(working[place].pid)
+            working[place] = start(place)
+        for victim in working:
+            until(victim.is_due, "everybody at work")
+    finally:
+        for victim in working:
+            kill(victim.pid)
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,39 @@
+"""Children, chance, and a server that may be stopped."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faults.crew import Crew
+from headrace.testing.postgres import FOR_TESTS, PrivatePostgres
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    """Processes that are gone when the test is over."""
+    crew = Crew(tmp_path)
+    yield crew
+    crew.close()
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Chance that the seed of the run decides."""
+    return random.Random(request.config.getoption("randomly_seed", 0))
+
+
+@pytest.fixture(scope="module")
+def _fragile() -> Iterator[PrivatePostgres]:
+    # Nothing but a synchronous commit brings the log to the disk: what is relaxed gets lost.
+    with PrivatePostgres({**FOR_TESTS, "autovacuum": "off", "wal_writer_delay": "10s"}) as server:
+        yield server
+
+
+@pytest.fixture
+def fragile(_fragile: PrivatePostgres) -> Iterator[PrivatePostgres]:
+    """A server of these tests' own, to be stopped and restarted at will; empty again after."""
+    yield _fragile
+    _fragile.restart(immediately=True)
+    _fragile.execute("drop schema if exists headrace cascade")

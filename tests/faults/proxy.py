@@ -1,0 +1,124 @@
+"""A line between a client and a PostgreSQL server that breaks where it is told to."""
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from typing import Literal, Self
+from urllib.parse import urlsplit
+
+Cut = Literal["before", "after"]
+# The text of the statement on its way there, the tag of its completion on its way back;
+# not COMMITTED, which is in every BEGIN.
+COMMIT = b"COMMIT\0"
+
+
+class Proxy:
+    """Forwards connections to a server on this machine.
+
+    Each planned cut hits one COMMIT: ``before`` it reaches the server, or ``after`` the
+    server has answered it and before the client knows. While the line is not ``open``, new
+    connections are turned away and counted.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._lock = threading.Lock()
+        self._plan: deque[Cut] = deque()
+        self._stays_cut = False
+        self._links: list[Link] = []
+        self._is_over = False
+        self.is_open = True
+        self.turned_away = 0
+        self.cuts: list[Cut] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def url(self, direct: str) -> str:
+        """The URL of a store, by way of this line."""
+        parts = urlsplit(direct)
+        return parts._replace(netloc=f"{parts.username}@127.0.0.1:{self.port}").geturl()
+
+    def plan(self, *cuts: Cut, stays_cut: bool = False) -> None:
+        """Cut the next COMMITs in these ways; perhaps the line is not open again after."""
+        with self._lock:
+            self._plan.extend(cuts)
+            self._stays_cut = stays_cut
+
+    def is_due(self, cut: Cut, data: bytes) -> bool:
+        """Whether a COMMIT that is passing by is to be cut in this way; then it counts."""
+        with self._lock:
+            if COMMIT not in data or not self._plan or self._plan[0] != cut:
+                return False
+            self.cuts.append(self._plan.popleft())
+            if self._stays_cut:
+                self.is_open = False
+            return True
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if self._is_over:
+                client.close()
+                return
+            if self.is_open:
+                self._links.append(Link(self, client, self._port))
+            else:
+                client.close()
+                self.turned_away += 1
+
+    def close(self) -> None:
+        self._is_over = True
+        # Wakes the thread that waits for a connection.
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join()
+        self._listener.close()
+        for link in self._links:
+            link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Link:
+    """One connection, one thread each way."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, port: int) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = socket.create_connection(("127.0.0.1", port))
+        self._threads = [
+            threading.Thread(target=self._pump, args=args, daemon=True)
+            for args in (
+                (self._client, self._server, "before"),
+                (self._server, self._client, "after"),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, cut: Cut) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if self._proxy.is_due(cut, data):
+                    break
+                sink.sendall(data)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        for end in (self._client, self._server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._hang_up()
+        for thread in self._threads:
+            thread.join()
+        self._client.close()
+        self._server.close()

@@ -1,0 +1,130 @@
+"""One operation at a time, with what must be there before it and what it leaves.
+
+Each scene plays on topics and procs of its own, named after it, so that many can play in
+one store.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from faults.children import worker
+from headrace.testing import faces
+
+Client = Any
+"""A client with blocking methods, over ``connect`` or over ``aconnect``."""
+
+
+@contextmanager
+def opened(face: faces.FaceName, url: str, **options: Any) -> Iterator[Client]:
+    """A client of either kind, for blocking use."""
+    client = faces.connect(face, url, **options)
+    try:
+        yield client
+    finally:
+        faces.shut(client)
+
+
+class Scene(NamedTuple):
+    """``act`` performs one operation named ``operation``; ``effect`` is all that shows of it."""
+
+    operation: str
+    prepare: Callable[[Client, str], None]
+    act: Callable[[Client, str], list[str]]
+    effect: Callable[[Client, str], list[str]]
+
+
+def _nothing(hr: Client, name: str) -> None:
+    pass
+
+
+def _first_record(hr: Client, name: str) -> None:
+    hr.commit(name, {"is": "old"})
+
+
+def _commit(hr: Client, name: str) -> list[str]:
+    return [hr.commit(name, {"is": "new"})]
+
+
+def _commit_several(hr: Client, name: str) -> list[str]:
+    entries = [(name, {"is": "new"}), (f"{name}-b", {"is": "new"}), (name, {"is": "new"})]
+    return sorted(hr.commit(entries))
+
+
+def _commit_key(hr: Client, name: str) -> list[str]:
+    return [hr.commit(name, {"is": "new"}, key=name)]
+
+
+def _new_records(hr: Client, name: str) -> list[str]:
+    names = {info.name for info in hr.topics(prefix=name)} & {name, f"{name}-b"}
+    records = [record for topic in names for record in hr.range(topic)]
+    return sorted(record.id for record in records if record.body["is"] == "new")
+
+
+def _claimable(hr: Client, name: str) -> None:
+    hr.commit_many(name, [{"is": "old"}] * 5)
+    worker.make(hr, name, name)
+
+
+def _claimed(hr: Client, name: str) -> None:
+    _claimable(hr, name)
+    # Longer than any test lasts: only an ack ends this claim.
+    hr.proc(name, reclaim_timeout=600)
+    claim = hr.proc(name).claim(2)
+    hr.commit(f"{name}-tokens", {"token": claim.token})
+
+
+def _token(hr: Client, name: str) -> str:
+    return hr.range(f"{name}-tokens")[0].body["token"]
+
+
+def _claim(hr: Client, name: str) -> list[str]:
+    return [record.id for record in hr.proc(name).claim(2)]
+
+
+def _ack(hr: Client, name: str) -> list[str]:
+    return [hr.proc(name).ack(_token(hr, name))]
+
+
+def _ack_commit(hr: Client, name: str) -> list[str]:
+    entries = [(worker.target(name), {"of": seq}) for seq in (0, 1)]
+    return hr.proc(name).ack_commit(_token(hr, name), entries).ids
+
+
+def _ack_commit_again(hr: Client, name: str) -> None:
+    _claimed(hr, name)
+    hr.commit(worker.target(name), {"is": "old"})
+
+
+def _records_out(hr: Client, name: str) -> list[str]:
+    claimed = hr.proc(name).inspect().claimed
+    return [] if claimed is None else [record.id for record in hr.range(name, limit=2)]
+
+
+def _range_acked(hr: Client, name: str) -> list[str]:
+    info = hr.proc(name).inspect()
+    assert (info.position == 2) == bool(info.last_acked_range)
+    return [info.last_acked_range] if info.last_acked_range else []
+
+
+def _passed_on(hr: Client, name: str) -> list[str]:
+    out = worker.target(name)
+    records = hr.range(out) if hr.topics(prefix=out) else []
+    results = [record for record in records if "of" in record.body]
+    assert [record.body["of"] for record in results] in ([], [0, 1])
+    assert len(_range_acked(hr, name)) == bool(results)
+    return [record.id for record in results]
+
+
+SCENES = {
+    "commit to a new topic": Scene("commit", _nothing, _commit, _new_records),
+    "commit": Scene("commit", _first_record, _commit, _new_records),
+    "commit to several topics": Scene("commit", _first_record, _commit_several, _new_records),
+    "commit with a key": Scene("commit", _first_record, _commit_key, _new_records),
+    "claim": Scene("claim", _claimable, _claim, _records_out),
+    "ack": Scene("ack", _claimed, _ack, _range_acked),
+    "ack_commit": Scene("ack_commit", _ack_commit_again, _ack_commit, _passed_on),
+    "ack_commit to a new topic": Scene("ack_commit", _claimed, _ack_commit, _passed_on),
+}
+IS_REPEATABLE = {"commit with a key", "ack", "ack_commit", "ack_commit to a new topic"}
+"""Scenes that may act twice and have acted once."""

@@ -1,0 +1,18 @@
+"""Waiting for what must happen."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 60.0
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """Wait for a condition to hold; its value, or a failure that says what was awaited."""
+    give_up = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < give_up, f"waited {seconds:g} s in vain for {what}"
+        time.sleep(0.002)

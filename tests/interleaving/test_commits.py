@@ -1,0 +1,124 @@
+"""Commits of several sessions, in every order their steps can have."""
+
+from itertools import pairwise
+
+import pytest
+
+from headrace.errors import KeyReused, UnknownTopic
+
+
+def seqs(records) -> list[int]:
+    return [record.seq for record in records]
+
+
+def look(client, topic):
+    """A reader's view; to it a topic without records is an empty one."""
+    try:
+        return client.range(topic)
+    except UnknownTopic:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("is_new", "looks"), [(False, 2), (True, 1)], ids=["known topic", "new topic"]
+)
+def test_a_reader_never_meets_a_record_below_one_it_has_seen(stage, is_new, looks):
+    """T2: whatever two writers do, what a reader sees only ever grows at its end."""
+    stepper, (one, two, reader) = stage.act(3, readers=1)
+
+    def script(number):
+        topic = f"t{number}"
+        if not is_new:
+            stage.client.commit(topic, {"by": "nobody"})
+        return (
+            lambda: one.commit(topic, {"by": "one"}),
+            lambda: two.commit_many(topic, [{"by": "two"}, {"by": "two"}]),
+            lambda: [look(reader, topic) for _ in range(looks)],
+        )
+
+    for run in stepper.interleavings(script):
+        assert run.errors == [None, None, None], run
+        assert [run.begun(name) for name in stage.names] == [1, 1, looks], run
+        views = [*run.results[2], stage.client.range(f"t{run.number}")]
+        for before, after in pairwise(views):
+            assert after[: len(before)] == before, run
+        assert seqs(views[-1]) == list(range(3 if is_new else 4)), run
+        ids = [run.results[0], *run.results[1]]
+        assert sorted(ids) == [r.id for r in views[-1] if r.body["by"] != "nobody"], run
+
+
+def test_commits_to_two_new_topics_in_opposite_order_do_not_collide(stage):
+    """Nobody deadlocks, nobody begins again, and both topics have the records in one order."""
+    stepper, (one, two) = stage.act(2)
+
+    def script(number):
+        x, y = f"x{number}", f"y{number}"
+        return (
+            lambda: one.commit([(x, {"by": 1}), (y, {"by": 1})]),
+            lambda: two.commit([(y, {"by": 2}), (x, {"by": 2})]),
+        )
+
+    for run in stepper.interleavings(script):
+        check_both(stage, run, "xy")
+
+
+@pytest.mark.parametrize("held", ["x", "y"])
+def test_commits_over_two_topics_in_opposite_order_do_not_collide(stage, held):
+    """Heads are locked in one order, also by those who queue behind a third commit.
+
+    A statement locks both heads in one step. To be caught with one of them in hand, a
+    session must wait for the other: so a third one holds it.
+    """
+    stepper, (one, two, third) = stage.act(3)
+
+    def script(number):
+        x, y = f"x{number}", f"y{number}"
+        stage.client.commit([(x, {"by": 0}), (y, {"by": 0})])
+        return (
+            lambda: one.commit([(x, {"by": 1}), (y, {"by": 1})]),
+            lambda: two.commit([(y, {"by": 2}), (x, {"by": 2})]),
+            lambda: third.commit(f"{held}{number}", {"by": 3}),
+        )
+
+    for run in stepper.interleavings(script):
+        check_both(stage, run, "xy")
+
+
+def check_both(stage, run, topics):
+    """Whoever was first in one topic was first in the other, and nobody began again."""
+    assert not any(run.errors), run
+    assert {run.begun(name) for name in stage.names} == {1}, run
+    orders = []
+    for topic in topics:
+        records = stage.client.range(f"{topic}{run.number}")
+        assert seqs(records) == list(range(len(records))), run
+        orders.append([r.body["by"] for r in records if r.body["by"] in (1, 2)])
+    assert orders in ([[1, 2]] * 2, [[2, 1]] * 2), run
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["same content", "other content"])
+def test_a_key_used_twice_at_once_writes_once(stage, is_same):
+    """Two sessions with one key: one write; the other gets its ids, or a refusal."""
+    stepper, (one, two) = stage.act(2)
+
+    def script(number):
+        topic = f"t{number}"
+        other = {"n": 1} if is_same else {"n": 2}
+        stage.client.commit(topic, {"n": 0})
+        return (
+            lambda: one.commit(topic, {"n": 1}, key=f"k{number}"),
+            lambda: two.commit(topic, other, key=f"k{number}"),
+        )
+
+    for run in stepper.interleavings(script):
+        records = stage.client.range(f"t{run.number}")
+        assert seqs(records) == [0, 1], run
+        if is_same:
+            assert run.errors == [None, None], run
+            assert run.results == [records[1].id] * 2, run
+        else:
+            [refusal] = [error for error in run.errors if error is not None]
+            assert isinstance(refusal, KeyReused), run
+            winner = next(i for i, error in enumerate(run.errors) if error is None)
+            assert run.results[winner] == records[1].id, run
+            assert records[1].body == {"n": winner + 1}, run

@@ -1,0 +1,336 @@
+"""Mistakes one could make in a driver, each as a small patch; the tests must notice all.
+
+A patch replaces text that must be there exactly once: in a function, or in a statement of
+one dialect. A patch that no longer fits is an error, never a mutant that looks caught.
+"""
+
+import __future__
+
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from headrace.drivers.relational.sql import Dialect, Sql
+
+SQLITE = ("tests/state", "sqlite_agrees")
+MEMORY = ("tests/state", "memory_agrees")
+PROCS = "headrace.drivers.relational.procs:Procs"
+TOPICS = "headrace.drivers.relational.topics:Topics"
+
+
+class StalePatch(Exception):
+    """The text to be replaced is not there, or not once: the patch needs a new look."""
+
+
+class Patch(NamedTuple):
+    """One replacement in a function, ``module:Class.method`` or ``module:function``."""
+
+    where: str
+    old: str
+    new: str
+
+    def apply(self) -> None:
+        module_name, _, path = self.where.partition(":")
+        module = importlib.import_module(module_name)
+        *owners, name = path.split(".")
+        owner: Any = module
+        for part in owners:
+            owner = getattr(owner, part)
+        before = vars(owner)[name]
+        text = _replaced(textwrap.dedent(inspect.getsource(before)), self.old, self.new, self.where)
+        found: dict[str, Any] = {}
+        flags = __future__.annotations.compiler_flag
+        exec(compile(text, self.where, "exec", flags=flags), vars(module), found)
+        setattr(owner, name, found[name])
+        # Whoever imported it by name has it as well.
+        for other in [other for other in sys.modules.values() if "headrace" in other.__name__]:
+            if vars(other).get(name) is before:
+                setattr(other, name, found[name])
+
+
+class SqlPatch(NamedTuple):
+    """One replacement in a statement of a dialect."""
+
+    dialect: str
+    statement: str
+    old: str
+    new: str
+
+    def apply(self) -> None:
+        load: Callable[..., None] = Sql.__init__
+
+        def loaded(sql: Sql, dialect: Dialect, name: str) -> None:
+            load(sql, dialect, name)
+            if dialect.folder == self.dialect:
+                old, new = dialect.place(self.old, name), dialect.place(self.new, name)
+                text = sql.texts[self.statement]
+                sql.texts[self.statement] = _replaced(text, old, new, self.statement)
+
+        Sql.__init__ = loaded
+        # Once here, so that a stale patch does not look like a failing test.
+        store = importlib.import_module(f"headrace.drivers.{self.dialect}.store")
+        Sql(store.DIALECT, store.DIALECT.word)
+
+
+class Mutant(NamedTuple):
+    """A mistake, and the tests that must notice it: where they are, and words of their names."""
+
+    name: str
+    tests: tuple[str, str]
+    patches: tuple[Patch | SqlPatch, ...]
+
+
+def _replaced(text: str, old: str, new: str, where: str) -> str:
+    if text.count(old) != 1:
+        raise StalePatch(f"{where}: {old!r} is there {text.count(old)} times")
+    return text.replace(old, new)
+
+
+def interleaving(file: str, driver: str, *words: str) -> tuple[str, str]:
+    """Interleaving tests of a file on one driver."""
+    return f"tests/interleaving/test_{file}.py", " and ".join((driver, *words))
+
+
+MUTANTS = (
+    Mutant(
+        "ack takes any token",
+        SQLITE,
+        (
+            Patch(
+                f"{PROCS}._ack",
+                "proc.hold.token != token",
+                "(call is not None and proc.hold.token != token)",
+            ),
+        ),
+    ),
+    Mutant(
+        "ack_commit takes any token",
+        SQLITE,
+        (
+            Patch(
+                f"{PROCS}._ack",
+                "proc.hold.token != token",
+                "(call is None and proc.hold.token != token)",
+            ),
+        ),
+    ),
+    Mutant(
+        "repeated ack_commit commits again",
+        interleaving("claims", "sqlite", "sent_twice"),
+        (
+            Patch(
+                f"{PROCS}._ack",
+                "        return repeated_ack(proc.state, token, digest)",
+                "        if call is not None:\n"
+                "            yield from self.append(call.parts)\n"
+                "        return repeated_ack(proc.state, token, digest)",
+            ),
+        ),
+    ),
+    Mutant(
+        "extend takes any token",
+        SQLITE,
+        (Patch(f"{PROCS}.extend", "check_token(proc, loaded.hold, token)", "pass"),),
+    ),
+    Mutant(
+        "claim ignores the claim that stands",
+        interleaving("claims", "sqlite", "two_claims"),
+        (Patch(f"{PROCS}._claim", "if not proc.hold.is_over(proc.now):", "if False:"),),
+    ),
+    Mutant(
+        "expired claim is not counted as a reclaim",
+        interleaving("claims", "sqlite", "takeover"),
+        (
+            Patch(
+                f"{PROCS}._claim",
+                "proc = yield from self._give_back("
+                "proc, proc.hold, failed=None, error=rules.TIMED_OUT)",
+                "yield self.sql.release(id=proc.id)",
+            ),
+        ),
+    ),
+    Mutant(
+        "heads are read without a lock",
+        interleaving("commits", "postgres", "reader", "known"),
+        (SqlPatch("postgres", "lock_heads", "for no key update", ""),),
+    ),
+    Mutant(
+        "heads are locked in the caller's order",
+        interleaving("commits", "postgres", "opposite_order"),
+        (
+            Patch(
+                f"{TOPICS}.append",
+                "sorted({part.topic for part in parts})",
+                "list({part.topic: 0 for part in parts})",
+            ),
+            SqlPatch(
+                "postgres",
+                "lock_heads",
+                "order by id",
+                "order by array_position(%(names)s::text[], name)",
+            ),
+        ),
+    ),
+    Mutant(
+        "write begins without the write lock",
+        interleaving("commits", "sqlite", "reader", "known"),
+        (Patch("headrace.drivers.sqlite.store:SqliteStore._transact", "BEGIN IMMEDIATE", "BEGIN"),),
+    ),
+    Mutant(
+        "proc is not locked",
+        interleaving("claims", "postgres", "two_claims"),
+        (SqlPatch("postgres", "lock_proc", "for update", ""),),
+    ),
+    Mutant(
+        "proc is locked and read in one statement",
+        interleaving("claims", "postgres", "two_claims"),
+        (
+            SqlPatch("postgres", "lock_proc", "for update", "and false"),
+            SqlPatch(
+                "postgres", "load_proc", "p.name = %(proc)s", "p.name = %(proc)s for update of p"
+            ),
+        ),
+    ),
+    Mutant(
+        "timestamp follows the clock back",
+        SQLITE,
+        (Patch(f"{TOPICS}.append", "max(now, *(head.last_ts for head in heads.values()))", "now"),),
+    ),
+    Mutant(
+        "key is not compared with its content",
+        interleaving("commits", "sqlite", "key"),
+        (
+            Patch(
+                "headrace.drivers.relational.keys:Keys.answer",
+                "outcome if digest == call.digest else KeyConflict(call.key)",
+                "outcome",
+            ),
+        ),
+    ),
+    Mutant(
+        "key never runs out",
+        SQLITE,
+        (
+            Patch(
+                "headrace.drivers.relational.keys:Keys.take",
+                "by_key[key].key_ttl_ms for key in keys",
+                "2**50 for key in keys",
+            ),
+        ),
+    ),
+    Mutant(
+        "commit over topics is not atomic",
+        SQLITE,
+        (
+            Patch(
+                f"{TOPICS}.append",
+                "yield (*statements, *moves)",
+                "yield from ((one,) for one in (*statements, *moves))",
+            ),
+            Patch(
+                "headrace.drivers.sqlite.store:SqliteStore._converse",
+                "    point += 1\n",
+                "    point += 1\n"
+                "        if op.name == 'commit' and point > 2:\n"
+                "            connection.execute('COMMIT')\n"
+                "            connection.execute('BEGIN IMMEDIATE')\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "read goes beyond its limit",
+        SQLITE,
+        (
+            Patch(
+                f"{TOPICS}._read",
+                "batches, query)",
+                "batches, __import__('msgspec').structs.replace(query, limit=ENTIRE))",
+            ),
+        ),
+    ),
+    Mutant(
+        "exclusive drops timestamps",
+        SQLITE,
+        (
+            Patch(
+                f"{TOPICS}._read",
+                "    low = lowest(",
+                "    is_time = query.start.ts is not None and query.start.seq is None\n"
+                "    low = (query.exclusive and is_time) + lowest(",
+            ),
+        ),
+    ),
+    Mutant(
+        "new records only is judged by time",
+        SQLITE,
+        (
+            Patch(
+                f"{PROCS}._seq_at",
+                "return head.next_seq",
+                "return (yield from self.position_after(topic, parse_end(str(head.now)), head))",
+            ),
+        ),
+    ),
+    Mutant(
+        "destroy removes other procs of the topic",
+        SQLITE,
+        (
+            SqlPatch(
+                "sqlite",
+                "drop_proc",
+                "where id = :id",
+                "where topic = (select topic from headrace_proc where id = :id)",
+            ),
+        ),
+    ),
+    Mutant(
+        "dead letter is handed out again",
+        SQLITE,
+        (
+            Patch(
+                f"{PROCS}._give_back",
+                "    yield self._save(proc.id, state)",
+                "    if dead is not None:\n"
+                "        state = rules.replace(\n"
+                "            state, cursor=proc.state.cursor, skipped=proc.state.skipped\n"
+                "        )\n"
+                "    yield self._save(proc.id, state)",
+            ),
+        ),
+    ),
+    Mutant(
+        "seek keeps the claim",
+        SQLITE,
+        (Patch(f"{PROCS}.seek", "yield self.sql.release(id=loaded.id)", "pass"),),
+    ),
+    Mutant(
+        "undo forgets records",
+        MEMORY,
+        (
+            Patch(
+                "headrace.drivers.memory.topics:MemoryTopics._append_one",
+                "self.data.undo.append(undo)",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "every driver skips a record after an ack",
+        MEMORY,
+        (Patch("headrace.model.procs:acked", "hold.last_seq + 1", "hold.last_seq + 2"),),
+    ),
+    Mutant(
+        "every driver answers any stale ack",
+        MEMORY,
+        (
+            Patch(
+                "headrace.contract.shared:repeated_ack",
+                "state.last_acked_token == token",
+                "state.last_acked_token",
+            ),
+        ),
+    ),
+)

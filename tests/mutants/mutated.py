@@ -1,0 +1,56 @@
+"""A pytest plugin for the runs that test the tests: ``pytest -p mutated``.
+
+``HEADRACE_MUTANT`` names the mutant to apply, if any; ``HEADRACE_POSTGRES`` is the URL of a
+server that somebody else started and will stop.
+"""
+
+import os
+from typing import Any, Self
+
+import psycopg
+import pytest
+from hypothesis import Phase, settings
+
+import headrace.testing.postgres
+from mutants import MUTANTS, StalePatch
+
+
+class BorrowedPostgres:
+    """As much of ``PrivatePostgres`` as the tests use, on a server that runs already."""
+
+    url = os.environ["HEADRACE_POSTGRES"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def execute(self, statement: str, *parameters: Any) -> list[Any]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+
+# Before any conftest imports the name.
+headrace.testing.postgres.PrivatePostgres = BorrowedPostgres
+
+
+def pytest_configure() -> None:
+    name = os.environ.get("HEADRACE_MUTANT")
+    if not name:
+        return
+    [mutant] = [mutant for mutant in MUTANTS if mutant.name == name]
+    try:
+        for patch in mutant.patches:
+            patch.apply()
+    except StalePatch as error:
+        raise pytest.UsageError(f"mutant {name!r} does not fit any more: {error}") from error
+
+
+def pytest_sessionstart() -> None:
+    # That a mutant is noticed is all one wants to know, and the same every time.
+    settings.register_profile(
+        "mutants", settings(), phases=[Phase.generate], database=None, derandomize=True
+    )
+    settings.load_profile("mutants")

@@ -1,0 +1,94 @@
+"""Whether the tests would notice: each mutant must make them fail."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mutants import MUTANTS, Mutant
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PLUGINS = ("-p", "mutated", "-p", "no:cacheprovider", "-p", "no:randomly")
+SECONDS = 100
+
+
+class Verdict(NamedTuple):
+    """How a run of tests ended."""
+
+    code: int
+    output: str
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether tests failed by themselves, rather than could not be run."""
+        last = self.output.strip().splitlines()[-1]
+        is_broken = re.search(r"\d+ error", last)
+        return self.code == 1 and bool(re.search(r"\d+ failed", last)) and not is_broken
+
+
+def run(url: str, places: set[str], words: str, *, mutant: str, examples: str) -> Verdict:
+    """Run tests in a process of their own, mutated or not."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *sorted(places), "-k", words, "-x", "-q", *PLUGINS],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "HEADRACE_MUTANT": mutant,
+            "HEADRACE_POSTGRES": url,
+            "HEADRACE_EXAMPLES": examples,
+            "PYTHONPATH": str(HERE),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return Verdict(done.returncode, done.stdout)
+
+
+def run_mutant(url: str, mutant: Mutant) -> Verdict:
+    place, words = mutant.tests
+    return run(url, {place}, words, mutant=mutant.name, examples="3")
+
+
+def run_without(url: str, mutants: Sequence[Mutant]) -> Verdict:
+    """The tests of all these mutants together, with none of them made."""
+    places = {mutant.tests[0] for mutant in mutants}
+    words = " or ".join(sorted({f"({mutant.tests[1]})" for mutant in mutants}))
+    return run(url, places, words, mutant="", examples="0.2")
+
+
+@pytest.fixture(scope="module")
+def verdicts(request, postgres) -> Iterator[dict[str, Future[Verdict]]]:
+    """The runs that are asked for, begun at once: as many at a time as there are processors."""
+    wanted = [item for item in request.session.items if item.path == Path(__file__)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = {}
+        for item in wanted:
+            if hasattr(item, "callspec"):
+                mutant = item.callspec.params["mutant"]
+                runs[mutant.name] = pool.submit(run_mutant, postgres.url, mutant)
+            else:
+                runs[""] = pool.submit(run_without, postgres.url, MUTANTS)
+        yield runs
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_noticed(mutant: Mutant, verdicts):
+    """The tests that are meant for this mistake fail when it is made."""
+    verdict = verdicts[mutant.name].result(SECONDS)
+    assert verdict.has_failures, f"exit {verdict.code}\n{verdict.output[-3000:]}"
+
+
+def test_the_same_tests_pass_without_a_mutant(verdicts):
+    """What the mutants' tests notice is the mutant."""
+    verdict = verdicts[""].result(SECONDS)
+    assert verdict.code == 0, verdict.output[-3000:]

@@ -1,0 +1,54 @@
+"""Every driver against the model, by random operations with crashes."""
+
+import itertools
+import os
+
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import headrace
+from headrace.testing.machines import StoreMachine
+
+EXAMPLES = float(os.environ.get("HEADRACE_EXAMPLES", "1"))
+TABLES = ("proc_claim", "proc", "once", "batch", "topic")
+
+
+def play(machine, *, examples: int) -> None:
+    many = max(1, round(examples * EXAMPLES))
+    run_state_machine_as_test(machine, settings=settings(max_examples=many, stateful_step_count=50))
+
+
+def test_memory_agrees_with_itself_across_crashes():
+    """An operation that crashed in memory leaves nothing behind."""
+    numbers = itertools.count()
+
+    class Machine(StoreMachine):
+        def url(self) -> str:
+            return f"memory://state{next(numbers)}"
+
+    play(Machine, examples=100)
+
+
+def test_sqlite_agrees_with_the_model(tmp_path):
+    """SQLite answers as the model does and holds what it holds, across crashes."""
+    numbers = itertools.count()
+
+    class Machine(StoreMachine):
+        def url(self) -> str:
+            return f"sqlite:///{tmp_path}/{next(numbers)}.db"
+
+    play(Machine, examples=100)
+
+
+def test_postgres_agrees_with_the_model(postgres, postgres_url):
+    """PostgreSQL answers as the model does and holds what it holds, across crashes."""
+    headrace.connect(postgres_url).close()
+    schema = postgres_url.partition("schema=")[2]
+    tables = ", ".join(f"{schema}.{table}" for table in TABLES)
+
+    class Machine(StoreMachine):
+        def url(self) -> str:
+            postgres.execute(f"truncate {tables} restart identity")
+            return postgres_url
+
+    play(Machine, examples=60)
