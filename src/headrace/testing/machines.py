@@ -99,7 +99,11 @@ def _has_tickets(machine: Any) -> bool:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Random operations on one store, in one process, with crashes and a restless clock."""
+    """Random operations on one store, in one process, with crashes and a restless clock.
+
+    The driver calls its ``probe`` as ``headrace.drivers.running.Probe`` says; a driver
+    that does not is never crashed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
