@@ -41,9 +41,10 @@ class Panel(NamedTuple):
 
 
 def draw(results: Results, about: dict[str, Any], path: Path) -> None:
-    """Write the chart; nothing if no goal was measured."""
+    """Write the chart; if no goal was measured there is none."""
     panels = _panels(results.outcomes())
     if not panels:
+        path.unlink(missing_ok=True)
         return
     rows = [len(panel.outcomes) for panel in panels]
     inside = ROW_INCHES * sum(rows) + TITLE_INCHES * (len(panels) - 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 
 import psycopg
 from bench.lab import Facts, Lab, PeerMissing
@@ -36,6 +35,11 @@ class Postgres(PrivatePostgres):
         """The URL of a store in a schema of its own."""
         return f"{self.url}?schema={schema}"
 
+    def new_database(self, name: str) -> str:
+        """The URL of a database of its own."""
+        self.execute(f"create database {name}")
+        return self.url.removesuffix("/postgres") + f"/{name}"
+
 
 @contextmanager
 def start_postgres(lab: Lab) -> Iterator[Postgres]:
@@ -54,8 +58,3 @@ def sqlite_url(lab: Lab, name: str) -> str:
 def sqlite_facts(durability: str) -> Facts:
     client = f"headrace {headrace.__version__}, sqlite3"
     return Facts(SQLITE_DURABILITY[durability], client, f"SQLite {sqlite3.sqlite_version}")
-
-
-def package(name: str) -> str:
-    """A library and its version, for the footer."""
-    return f"{name} {version(name)}"

@@ -76,10 +76,7 @@ def unit(usual: str, name: str) -> str:
         "pages": "pages",
         "cpu": "µs CPU each",
         "over": "MB over the start",
-        "before": f"{usual} before",
-        "after": f"{usual} after",
-        "cpu before": "µs server CPU each, before",
-        "cpu after": "µs server CPU each, after",
+        "server cpu": "µs server CPU each",
     }
     return special.get(name, f"{usual} {name}")
 

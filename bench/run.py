@@ -24,7 +24,7 @@ from bench.peers import nats_jetstream, pipeproc, redis_streams
 from bench.results import Results
 
 OUT = Path(__file__).parent / "out"
-QUICK = Settings(rounds=3, seconds=0.25, records=1_000_000, latencies=150, held_commits=5_000)
+QUICK = Settings(rounds=3, seconds=0.25, records=1_000_000, latencies=150, held_commits=10_000)
 
 
 STARTERS = {
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     OUT.mkdir(exist_ok=True)
     report.write_json(results, about, OUT / "topics.json")
     chart.draw(results, about, OUT / "topics.png")
-    print(f"\n{text}\n\nwritten: topics.json and topics.png in bench/out")
+    print(f"\n{text}\n\nin bench/out: topics.json, topics.png")
     return 1 if results.failures else 0
 
 
