@@ -1,0 +1,1 @@
+"""The cases: what is measured, and against whom."""

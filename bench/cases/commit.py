@@ -1,0 +1,73 @@
+"""Commit many records a call, one caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench import ours
+from bench.bodies import slices
+from bench.lab import Contender, Facts, Lab
+from bench.measure import rate
+from bench.peers.pipeproc import PipeProc
+
+import headrace
+
+
+def thousand(lab: Lab) -> Iterator[Contender]:
+    yield from lab.offer("commit-1000 postgres", _postgres, "postgres", size=1000)
+    yield from lab.offer("commit-1000 sqlite safe", _sqlite, size=1000)
+    yield from lab.offer("commit-1000 redis", _stream, "redis", size=1000)
+    yield from lab.offer("commit-1000 nats", _stream, "nats", size=1000)
+    yield from lab.offer("commit-1000 pipeproc", _pipeproc, "pipeproc", size=1000)
+
+
+def hundred(lab: Lab) -> Iterator[Contender]:
+    yield from lab.offer("commit-100 postgres", _postgres, "postgres", size=100)
+    yield from lab.offer("commit-100 redis aof", _stream, "redis-aof", size=100)
+
+
+def _postgres(lab: Lab, key: str, server: ours.Postgres, *, size: int) -> Contender:
+    return _headrace(lab, key, "PostgreSQL", server.at(f"commit_{size}"), server.facts, size)
+
+
+def _sqlite(lab: Lab, key: str, *, size: int) -> Contender:
+    url = ours.sqlite_url(lab, f"commit-{size}")
+    return _headrace(lab, key, "SQLite safe", url, ours.sqlite_facts("safe"), size)
+
+
+def _headrace(lab: Lab, key: str, store: str, url: str, facts: Facts, size: int) -> Contender:
+    hr = headrace.connect(url)
+    lab.phase.callback(hr.close)
+    batches = slices(lab.bodies, size)
+
+    def sample(turn: int) -> dict[str, float]:
+        topic = f"orders-{turn}"
+        return {
+            "rate": rate(lambda: len(hr.commit_many(topic, next(batches))), lab.settings.seconds)
+        }
+
+    return Contender(key, f"{store}, commit {size} a call", "records/s", facts, sample)
+
+
+def _stream(lab: Lab, key: str, server: Any, *, size: int) -> Contender:
+    facts = server.facts() if callable(server.facts) else server.facts
+    batches = slices(lab.bodies, size)
+
+    def sample(turn: int) -> dict[str, float]:
+        stream = server.stream(f"orders-{size}-{turn}")
+        try:
+            return {"rate": rate(lambda: stream.append(next(batches)), lab.settings.seconds)}
+        finally:
+            stream.drop()
+
+    title = f"{facts.server.partition(' ')[0]}, append {size} a call"
+    return Contender(key, title, "records/s", facts, sample)
+
+
+def _pipeproc(lab: Lab, key: str, peer: PipeProc, *, size: int) -> Contender:
+    def sample(turn: int) -> dict[str, float]:
+        topic = f"orders-{size}-{turn}"
+        return {"rate": peer.rate("commit", topic, size, lab.settings.seconds)}
+
+    return Contender(key, f"PipeProc, commit {size} a call", "records/s", peer.facts, sample)

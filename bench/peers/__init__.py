@@ -1,0 +1,1 @@
+"""The peers: each is installed privately, started on loopback, and gone afterwards."""

@@ -1,0 +1,149 @@
+"""Headrace's topics against their peers, in one run: ``python -m bench.run --help``."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import random
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench import chart, ours, report
+from bench.cases import commit, growth, held_snapshot, live, one_record, read
+from bench.lab import Case, Contender, Lab, Settings
+from bench.peers import nats_jetstream, pipeproc, redis_streams
+from bench.results import Results
+
+OUT = Path(__file__).parent / "out"
+QUICK = Settings(rounds=3, seconds=0.25, records=1_000_000, latencies=150, held_commits=10_000)
+
+
+STARTERS = {
+    "postgres": ours.start_postgres,
+    "redis": partial(redis_streams.start, is_durable=False),
+    "redis-aof": partial(redis_streams.start, is_durable=True),
+    "nats": nats_jetstream.start,
+    "pipeproc": pipeproc.start,
+}
+
+# Cases of a phase are interleaved, round by round; phases come one after another.
+PHASES = [
+    [
+        Case("commit-1000", commit.thousand),
+        Case("commit-100", commit.hundred),
+        Case("one", one_record.contenders),
+        Case("read", read.contenders),
+    ],
+    [Case("live", live.contenders)],
+    [Case("held", held_snapshot.contenders)],
+    [Case("growth", growth.contenders)],
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    settings, only = _options(arguments)
+    # So that servers are stopped and folders removed then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    results = Results()
+    start = time.monotonic()
+    with Lab(settings, STARTERS) as lab:
+        for phase in PHASES:
+            cases = [case for case in phase if not only or case.name in only]
+            if cases:
+                _run(lab, cases, results)
+        results.missing = lab.missing
+        about = _about(settings, results, (time.monotonic() - start) / 60)
+        text = report.table(results, about)
+    OUT.mkdir(exist_ok=True)
+    report.write_json(results, about, OUT / "topics.json")
+    chart.draw(results, about, OUT / "topics.png")
+    print(f"\n{text}\n\nin bench/out: topics.json, topics.png")
+    return 1 if results.failures else 0
+
+
+def _run(lab: Lab, cases: Sequence[Case], results: Results) -> None:
+    """All rounds of a phase: cases in random order, and contenders in random order in each."""
+    order = random.Random(lab.settings.seed)
+    try:
+        running = [list(_opened(lab, case, results)) for case in cases]
+        gc.freeze()  # the bodies are not garbage, and need not be looked at again and again
+        for turn in range(lab.settings.rounds):
+            names = ", ".join(case.name for case in cases)
+            print(f"round {turn + 1} of {lab.settings.rounds}: {names}", flush=True)
+            for contenders in order.sample(running, len(running)):
+                for contender in order.sample(contenders, len(contenders)):
+                    _sample(contender, turn, results)
+    finally:
+        lab.end_phase()
+
+
+def _opened(lab: Lab, case: Case, results: Results) -> Iterator[Contender]:
+    print(f"preparing {case.name}", flush=True)
+    for contender in case.contenders(lab):
+        results.expect(contender)
+        yield contender
+
+
+def _sample(contender: Contender, turn: int, results: Results) -> None:
+    is_done = contender.rounds is not None and turn >= contender.rounds
+    if is_done or contender.key in results.failures:
+        return
+    gc.collect()
+    try:
+        results.add(contender, contender.sample(turn))
+    except Exception as error:
+        # One contender's trouble is a line in the table, not the end of the others.
+        print(f"  {contender.key} failed: {error}", file=sys.stderr)
+        results.fail(contender, error)
+
+
+def _about(settings: Settings, results: Results, minutes: float) -> dict[str, Any]:
+    facts = [results.contenders[key].facts for key in results.samples]
+    words = dict.fromkeys(
+        part
+        for each in facts
+        for text in (each.server, each.client)
+        for part in re.split(r", | \+ ", text)
+        if any(letter.isdigit() for letter in part)
+    )
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "minutes": minutes,
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "versions": [*words, f"Python {platform.python_version()}"],
+        **{field.name: getattr(settings, field.name) for field in fields(settings)},
+    }
+
+
+def _options(arguments: Sequence[str] | None) -> tuple[Settings, set[str]]:
+    names = [case.name for phase in PHASES for case in phase]
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a first look in three minutes")
+    parser.add_argument("--only", default="", help=f"some of: {','.join(names)}")
+    for field in fields(Settings):
+        option = f"--{field.name.replace('_', '-')}"
+        kind = float if field.name == "seconds" else int
+        parser.add_argument(option, type=kind, help=f"{field.default:,}")
+    given = parser.parse_args(arguments)
+    only = {name for name in given.only.split(",") if name}
+    if unknown := only - set(names):
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    changes = {
+        field.name: getattr(given, field.name)
+        for field in fields(Settings)
+        if getattr(given, field.name) is not None
+    }
+    return replace(QUICK if given.quick else Settings(), **changes), only
+
+
+if __name__ == "__main__":
+    sys.exit(main())
