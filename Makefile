@@ -34,6 +34,8 @@ clean: ## remove .venv and everything that tools have left
 postgres: $(READY)
 	@scripts/ensure-postgres
 
+include bench/bench.mk
+
 $(READY): requirements.lock
 	@scripts/setup
 	@touch $@
