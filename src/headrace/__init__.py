@@ -11,12 +11,13 @@ from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked
 from headrace.client.clients import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
-from headrace.contract.values import Capabilities
+from headrace.contract.values import Capabilities, Finding
 from headrace.default import (
     available_proc,
     close,
     commit,
     commit_many,
+    diagnose,
     iterate,
     length,
     proc,
@@ -41,6 +42,7 @@ __all__ = [
     "AsyncProc",
     "Capabilities",
     "Claim",
+    "Finding",
     "Headrace",
     "HeadraceError",
     "Lag",
@@ -55,6 +57,7 @@ __all__ = [
     "commit",
     "commit_many",
     "connect",
+    "diagnose",
     "errors",
     "iterate",
     "length",

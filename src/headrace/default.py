@@ -61,6 +61,7 @@ proc = _forward(Headrace.proc)
 procs = _forward(Headrace.procs)
 available_proc = _forward(Headrace.available_proc)
 wait_for_procs = _forward(Headrace.wait_for_procs)
+diagnose = _forward(Headrace.diagnose)
 close = _forward(Headrace.close)
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "close",
     "commit",
     "commit_many",
+    "diagnose",
     "iterate",
     "length",
     "proc",

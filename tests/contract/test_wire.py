@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.store import ProcStore, TopicStore
+from headrace.contract.store import DiagnosisStore, ProcStore, TopicStore
 from headrace.testing import contract
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect
@@ -20,7 +20,7 @@ from headrace.testing.faces import BlockingFace, FaceName, connect, shut
 
 OPERATIONS = {
     name: typing.get_type_hints(method)
-    for protocol in (TopicStore, ProcStore)
+    for protocol in (TopicStore, ProcStore, DiagnosisStore)
     for name, method in vars(protocol).items()
     if not name.startswith("_")
 }
@@ -97,3 +97,6 @@ class TestProcLife(Wire, contract.ProcLifeContract): ...
 
 
 class TestClient(Wire, contract.ClientContract): ...
+
+
+class TestDiagnosis(Wire, contract.DiagnosisContract): ...

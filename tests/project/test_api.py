@@ -19,6 +19,7 @@ FUNCTIONS = [
     "available_proc",
     "commit",
     "commit_many",
+    "diagnose",
     "iterate",
     "length",
     "proc",

@@ -12,7 +12,14 @@ from msgspec import UNSET, UnsetType
 from headrace.client.clock_watch import heed_clock
 from headrace.contract.op import Op
 from headrace.contract.store import Store
-from headrace.contract.values import AckResult, ClaimResult, CommitOutcome, Page, ProcSpec
+from headrace.contract.values import (
+    AckResult,
+    ClaimResult,
+    CommitOutcome,
+    Finding,
+    Page,
+    ProcSpec,
+)
 from headrace.core.commits import Entry, Headers, prepare
 from headrace.core.scans import Scan
 from headrace.errors import InvalidBody, InvalidOption
@@ -219,6 +226,9 @@ class Calls:
 
     def lag(self, proc: str) -> Call[Lag]:
         return Call(self.store.lag(proc), _same)
+
+    def diagnose(self, deep: bool) -> Call[list[Finding]]:
+        return Call(self.store.diagnose(deep), _same)
 
     def pending(self, procs: object) -> Call[list[str]]:
         if procs is None:

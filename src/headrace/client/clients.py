@@ -17,7 +17,7 @@ from headrace.client.calls import MOST_TOPICS, Call, Calls, Timeout, changes
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.waiting import Wait
 from headrace.contract.store import Store
-from headrace.contract.values import Capabilities
+from headrace.contract.values import Capabilities, Finding
 from headrace.core.commits import Entry, Headers
 from headrace.errors import NotConnected, StoreError
 from headrace.model.procs import ProcInfo, Strategy
@@ -250,6 +250,14 @@ class Client(BaseClient):
         while behind := self._run(self._calls.pending(procs)):
             time.sleep(wait.pause(behind))
 
+    def diagnose(self, *, deep: bool = False) -> list[Finding]:
+        """Look at the database: its version, durability, clock, open transactions, size.
+
+        One finding per check, ``ok``, ``warn`` or ``fail``, with the next step. Changes
+        nothing. ``deep`` also reads the whole of a SQLite file, which takes its time.
+        """
+        return self._run(self._calls.diagnose(deep))
+
     def close(self) -> None:
         """Release connections. Every later call raises ``NotConnected``."""
         self._status = Status.UNINITIALISED
@@ -396,6 +404,9 @@ class AsyncClient(BaseClient):
         wait = Wait(timeout)
         while behind := await self._run(self._calls.pending(procs)):
             await asyncio.sleep(wait.pause(behind))
+
+    async def diagnose(self, *, deep: bool = False) -> list[Finding]:
+        return await self._run(self._calls.diagnose(deep))
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED

@@ -19,6 +19,7 @@ from headrace.contract.values import (
     ClaimResult,
     CommitCall,
     CommitOutcome,
+    Finding,
     Page,
     ProcSpec,
     RangeQuery,
@@ -203,7 +204,21 @@ class ProcStore(Protocol):
         ...
 
 
-class Store(TopicStore, ProcStore, Protocol):
+class DiagnosisStore(Protocol):
+    """A look at the database itself."""
+
+    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+        """Look at the engine, its settings and its state; one finding per check.
+
+        Changes nothing, and needs no more rights than reading records does. Every driver
+        has the checks ``engine``, ``durability``, ``topics`` (is one dated ahead of the
+        clock?) and ``size``, and those with tables ``schema``; the others are its own.
+        ``deep`` also reads what takes long.
+        """
+        ...
+
+
+class Store(TopicStore, ProcStore, DiagnosisStore, Protocol):
     """A database with Headrace in it.
 
     ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_NOUNS = ("topic", "once", "proc")
+NOUNS = ("topic", "once", "proc")
 
 
 class Statement(NamedTuple):
@@ -46,6 +46,7 @@ class Dialect(NamedTuple):
     folder: str
     word: str
     style: str  # "named" for :name, "pyformat" for %(name)s
+    nouns: tuple[str, ...] = NOUNS
 
     def place(self, text: str, name: str) -> str:
         """Put the schema or prefix in place of the word."""
@@ -64,7 +65,7 @@ class Sql:
     def __init__(self, dialect: Dialect, name: str) -> None:
         self.texts: dict[str, str] = {}
         folder = files("headrace.drivers") / "sql" / dialect.folder
-        for noun in _NOUNS:
+        for noun in dialect.nouns:
             for title, text in _split((folder / f"{noun}.sql").read_text("utf-8")):
                 self.texts[title] = dialect.parameters(dialect.place(text, name))
 

@@ -16,6 +16,7 @@ runs it::
 from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
 from headrace.testing.contract.commits import CommitContract
+from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
@@ -32,6 +33,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FailureContract,
     ProcLifeContract,
     ClientContract,
+    DiagnosisContract,
 )
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "ClientContract",
     "CommitContract",
     "Contract",
+    "DiagnosisContract",
     "FailureContract",
     "KeyContract",
     "OffsetContract",
