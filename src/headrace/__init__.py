@@ -6,7 +6,7 @@
 '1518951480106-0'
 """
 
-from headrace import errors, telemetry
+from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked
 from headrace.client.clients import Status
@@ -65,6 +65,7 @@ __all__ = [
     "procs",
     "range",
     "revrange",
+    "settings",
     "status",
     "telemetry",
     "topic_info",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from headrace.contract.store import Store
 from headrace.errors import InvalidOption, InvalidUrl, StoreUnavailable, UnsupportedStore
-from headrace.model.url import StoreUrl, parse_url, with_options
+from headrace.model.url import StoreUrl, masked, parse_url, with_options
 
 Durability = Literal["safe", "relaxed"]
 Migrate = Literal["auto", "create", "off"]
@@ -94,7 +95,10 @@ def _postgres(
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
-        raise InvalidUrl(f"PostgreSQL cannot read the URL: {error}".strip()) from error
+        # It quotes what it cannot read, and that may be the password.
+        seen = masked(conninfo)
+        why = re.sub(r'"([^"]*)"', lambda m: m[0] if m[1] in seen else '"***"', str(error))
+        raise InvalidUrl(f"PostgreSQL cannot read the URL: {why}".strip()) from error
     store = PostgresStore(conninfo, schema=schema, is_safe=is_safe, patience=patience, clock=clock)
     prepare(store, migrate)
     return store
