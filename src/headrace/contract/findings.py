@@ -53,6 +53,8 @@ def size_text(count: float) -> str:
 
 def duration(seconds: float) -> str:
     """A stretch of time for people: no more digits than matter."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes = int(seconds // 60)

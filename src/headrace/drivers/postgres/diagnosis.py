@@ -74,8 +74,10 @@ def examine(site: Site, sql: Sql) -> Steps[list[Finding]]:
 
 def engine(server: Row, place: str) -> Finding:
     """The version, and bugs it is known for."""
-    found = f"PostgreSQL {server['version']} at {place}"
-    facts: dict[str, Fact] = {"engine": "postgresql", "version": server["version"]}
+    # The server's own text may name its packager, too.
+    version = f"{server['number'] // 10_000}.{server['number'] % 10_000}"
+    found = f"PostgreSQL {version} at {place}"
+    facts: dict[str, Fact] = {"engine": "postgresql", "version": version}
     for since, fixed, what in _BUGS:
         if since <= server["number"] < fixed:
             return Finding(

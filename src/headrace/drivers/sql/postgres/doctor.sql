@@ -2,8 +2,7 @@
 
 -- name: server
 -- Version, settings that durability hangs on, the clock, and who answers.
-select current_setting('server_version') as version,
-       current_setting('server_version_num')::integer as number,
+select current_setting('server_version_num')::integer as number,
        current_setting('synchronous_commit') as synchronous_commit,
        current_setting('fsync') as fsync,
        current_setting('full_page_writes') as full_page_writes,
