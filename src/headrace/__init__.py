@@ -6,19 +6,20 @@
 '1518951480106-0'
 """
 
-from headrace import errors, telemetry
+from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
 from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.transactions import AsyncTransaction, Transaction
-from headrace.contract.values import Capabilities
+from headrace.contract.values import Capabilities, Finding
 from headrace.default import (
     available_proc,
     close,
     commit,
     commit_many,
+    diagnose,
     ids,
     iterate,
     keep,
@@ -52,6 +53,7 @@ __all__ = [
     "AsyncTransaction",
     "Capabilities",
     "Claim",
+    "Finding",
     "Headrace",
     "HeadraceError",
     "Lag",
@@ -70,6 +72,7 @@ __all__ = [
     "commit",
     "commit_many",
     "connect",
+    "diagnose",
     "errors",
     "ids",
     "iterate",
@@ -81,6 +84,7 @@ __all__ = [
     "procs",
     "range",
     "revrange",
+    "settings",
     "status",
     "telemetry",
     "topic_info",

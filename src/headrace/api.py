@@ -68,8 +68,9 @@ def connect(
     ``safe`` unless said otherwise: what is acknowledged survives a power cut; ``relaxed``
     is faster and may lose the last moments. ``patience`` is how many seconds an operation
     rides out a database that is away or busy. ``migrate="auto"`` upgrades tables of an
-    older version on PostgreSQL (SQLite always does). ``clock`` gives the time in
-    milliseconds in place of the database's, for tests.
+    older version on PostgreSQL (SQLite always does); ``"off"`` makes no tables either:
+    ``UnknownStore`` if there are none. ``clock`` gives the time in milliseconds in place
+    of the database's, for tests.
 
     The first open client is the process default that module-level functions use.
     """

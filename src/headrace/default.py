@@ -64,6 +64,7 @@ proc = _forward(Headrace.proc)
 procs = _forward(Headrace.procs)
 available_proc = _forward(Headrace.available_proc)
 wait_for_procs = _forward(Headrace.wait_for_procs)
+diagnose = _forward(Headrace.diagnose)
 transaction = _forward(Headrace.transaction)
 using = _forward(Headrace.using)
 ids = _forward(Headrace.ids)
@@ -74,6 +75,7 @@ __all__ = [
     "close",
     "commit",
     "commit_many",
+    "diagnose",
     "ids",
     "iterate",
     "keep",

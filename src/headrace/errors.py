@@ -10,8 +10,10 @@
     │   │   └── BodyTooLarge    body_too_large
     │   ├── InvalidPosition     invalid_range_offset
     │   ├── InvalidOption       invalid_option
+    │   ├── InvalidSetting      invalid_setting
     │   └── InvalidUrl          invalid_url
     ├── NotFound
+    │   ├── UnknownStore        unknown_store
     │   ├── UnknownTopic        invalid_topic
     │   ├── UnknownSeq          invalid_tone_id_search
     │   └── UnknownProc         invalid_proc
@@ -113,6 +115,12 @@ class InvalidOption(InvalidInput):
     code = "invalid_option"
 
 
+class InvalidSetting(InvalidInput):
+    """A setting is missing, unknown or not what it may be; ``origin`` says where it stands."""
+
+    code = "invalid_setting"
+
+
 class InvalidUrl(InvalidInput):
     """The store's URL cannot be understood."""
 
@@ -123,6 +131,12 @@ class NotFound(HeadraceError):
     """What the call names does not exist."""
 
     code = "not_found"
+
+
+class UnknownStore(NotFound):
+    """There are no tables of Headrace where the URL points, and none may be made."""
+
+    code = "unknown_store"
 
 
 class UnknownTopic(NotFound):

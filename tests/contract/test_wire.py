@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.store import MaintenanceStore, ProcStore, TopicStore
+from headrace.contract.store import DiagnosisStore, MaintenanceStore, ProcStore, TopicStore
 from headrace.testing import contract
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect
@@ -20,7 +20,7 @@ from headrace.testing.faces import BlockingFace, FaceName, connect, shut
 
 OPERATIONS = {
     name: typing.get_type_hints(method)
-    for protocol in (TopicStore, ProcStore, MaintenanceStore)
+    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore)
     for name, method in vars(protocol).items()
     if not name.startswith("_")
 }
@@ -107,3 +107,6 @@ class TestLive(Wire, contract.LiveContract): ...
 
 
 class TestCollection(Wire, contract.CollectionContract): ...
+
+
+class TestDiagnosis(Wire, contract.DiagnosisContract): ...

@@ -25,6 +25,7 @@ FUNCTIONS = [
     "available_proc",
     "commit",
     "commit_many",
+    "diagnose",
     "ids",
     "iterate",
     "keep",

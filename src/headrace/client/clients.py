@@ -13,7 +13,7 @@ from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import AsyncOperations, Operations, Status, documented
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
-from headrace.contract.values import Capabilities, CommitCall, CommitOutcome
+from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
 from headrace.core.commits import Entry, Headers
 from headrace.model.collecting import MaintenanceReport
 from headrace.model.record import TopicInfo
@@ -167,6 +167,15 @@ class Client(Operations):
             return receipt.ids
         return self._run(self._calls.resolve(receipt))
 
+    def diagnose(self, *, deep: bool = False) -> list[Finding]:
+        """Look at the database: its version, durability, clock, open transactions, size.
+
+        One finding per check, ``ok``, ``warn`` or ``fail``, with the next step. Changes
+        nothing. ``deep`` also reads the whole of a SQLite file, which takes its time.
+        """
+        _ = self._calls
+        return self._run(Call(self._store.diagnose(deep), _as_is))
+
     def close(self) -> None:
         """Finish the commits under way and release connections.
 
@@ -272,6 +281,10 @@ class AsyncClient(AsyncOperations):
         if receipt.ids is not None:
             return receipt.ids
         return await self._run(self._calls.resolve(receipt))
+
+    async def diagnose(self, *, deep: bool = False) -> list[Finding]:
+        _ = self._calls
+        return await self._run(Call(self._store.diagnose(deep), _as_is))
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED

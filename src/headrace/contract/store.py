@@ -21,6 +21,7 @@ from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
     Committed,
+    Finding,
     Page,
     ProcSpec,
     Promised,
@@ -290,7 +291,21 @@ class MaintenanceStore(Protocol):
         ...
 
 
-class Store(TopicStore, ProcStore, MaintenanceStore, Protocol):
+class DiagnosisStore(Protocol):
+    """A look at the database itself."""
+
+    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+        """Look at the engine, its settings and its state; one finding per check.
+
+        Changes nothing, and needs no more rights than reading records does. Every driver
+        has the checks ``engine``, ``durability``, ``topics`` (is one dated ahead of the
+        clock?) and ``size``, and those with tables ``schema``; the others are its own.
+        ``deep`` also reads what takes long.
+        """
+        ...
+
+
+class Store(TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, Protocol):
     """A database with Headrace in it.
 
     ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one

@@ -178,3 +178,21 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     has_record_view: bool
     composes: bool
     numbers_at_commit: bool
+
+
+Fact = str | int | float | bool | None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing a diagnosis looked at, and what it makes of it.
+
+    ``check`` is a stable word: the same thing looked at again has the same one. ``fail``
+    means that a promise does not hold or that work cannot be done; ``warn`` that it may
+    come to that. Whatever is not ``ok`` has a next step. ``facts`` are for programs.
+    """
+
+    check: str
+    verdict: Literal["ok", "warn", "fail"]
+    found: str
+    next_step: str = ""
+    facts: dict[str, Fact] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -9,6 +10,9 @@ from headrace.errors import InvalidUrl
 
 EXAMPLES = "memory://, sqlite:///flow.db, postgresql://user@host/database"
 _SCHEMES = {"postgres": "postgresql"}
+# Up to the last @: a password that should have been quoted is hidden as well.
+_PASSWORD = re.compile(r"((?:^(?![a-z0-9+.-]+://)|://)[^:/?#@]*):.*@", re.IGNORECASE)
+_PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 
 class StoreUrl(NamedTuple):
@@ -22,7 +26,8 @@ class StoreUrl(NamedTuple):
 def parse_url(url: object) -> StoreUrl:
     """Read a store's URL; raises ``InvalidUrl`` with what it should look like."""
     if not isinstance(url, str) or "://" not in url:
-        raise InvalidUrl(f"{url!r} is not a store's URL: write one like {EXAMPLES}.", url=url)
+        shown = masked(url) if isinstance(url, str) else url
+        raise InvalidUrl(f"{shown!r} is not a store's URL: write one like {EXAMPLES}.", url=url)
     try:
         parts = urlsplit(url)
         options = dict(
@@ -58,3 +63,9 @@ def _file(netloc: str, path: str) -> str:
 def with_options(location: str, options: dict[str, str]) -> str:
     """A location with query options behind it."""
     return f"{location}?{urlencode(options, quote_via=quote)}" if options else location
+
+
+def masked(url: str) -> str:
+    """A URL that may be shown: passwords are starred out, too much rather than too little."""
+    url = _PASSWORD.sub(r"\1:***@", url)
+    return _PASSWORD_OPTION.sub(r"\1***", url)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from headrace.contract import findings
 from headrace.contract.op import Op
 from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
 from headrace.contract.store import Session
@@ -18,6 +19,7 @@ from headrace.contract.values import (
     Capabilities,
     ClaimResult,
     CommitCall,
+    Finding,
     Part,
     ProcSpec,
 )
@@ -463,6 +465,21 @@ class MemoryStore(Runner, MemoryTopics):
         position = self._position(state)
         is_behind = position is not None and position < self.topic_data(state.topic).next_seq
         return is_behind and state.status == "active"
+
+    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+        def act() -> list[Finding]:
+            topics = self.data.topics.items()
+            latest = max(topics, key=lambda item: item[1].last_ts, default=None)
+            ahead = latest[1].last_ts - self.now() if latest else 0
+            bodies = sum(len(batch.body) for _, topic in topics for batch in topic.batches)
+            return [
+                Finding(check="engine", verdict="ok", found="the memory of this process"),
+                Finding(check="durability", verdict="ok", found="nothing outlives the process"),
+                findings.dated(latest[0] if latest else None, ahead),
+                findings.size({"bodies": bodies}),
+            ]
+
+        return immediate("diagnose", act, writes=False)
 
     def _get(self, name: str) -> tuple[ProcState, Hold | None]:
         try:

@@ -10,11 +10,17 @@ from psycopg import sql
 from headrace.drivers.postgres import failures
 from headrace.drivers.postgres.pool import AnyConnection
 from headrace.drivers.postgres.store import DIALECT, PostgresStore
-from headrace.drivers.relational.migrations import migrations, outstanding, refuse_old
+from headrace.drivers.relational.migrations import (
+    Migration,
+    migrations,
+    outstanding,
+    refuse_absent,
+    refuse_old,
+)
 from headrace.errors import UnsupportedStore
 
 OLDEST = 14
-Migrate = Literal["auto", "create"]
+Migrate = Literal["auto", "create", "off"]
 
 
 def prepare(store: PostgresStore, migrate: Migrate) -> None:
@@ -27,6 +33,17 @@ def prepare(store: PostgresStore, migrate: Migrate) -> None:
         raise failures.unavailable(error, store.place) from error
     except psycopg.Error as error:
         raise failures.final(error, store.place) from error
+
+
+def script(schema: str, missing: list[Migration]) -> str:
+    """Everything that ``prepare`` would do, for psql."""
+    steps = [
+        f"-- {migration.version}: {migration.name}\n{migration.text.strip()}\n"
+        f"{_note(schema, migration)};\n"
+        for migration in missing
+    ]
+    head = "".join(f"{statement};\n" for statement in _opening(schema))
+    return "\n".join(["begin;\n", head, *steps, "commit;\n"])
 
 
 def _check(store: PostgresStore, connection: AnyConnection) -> None:
@@ -47,28 +64,31 @@ def _bring_up(store: PostgresStore, connection: AnyConnection, migrate: Migrate)
     missing = outstanding(known, version, where)
     if not missing:
         return
+    if migrate == "off":
+        refuse_absent(version, where)
     if migrate != "auto":
         refuse_old(version, missing, where)
-    schema = sql.Identifier(store.schema)
     with connection.transaction():
-        # All who find tables missing come here; the first one makes them.
-        connection.execute(
-            "select pg_advisory_xact_lock(hashtext('headrace.migrate'), hashtext(%s))",
-            (store.schema,),
-        )
-        connection.execute(sql.SQL("create schema if not exists {}").format(schema))
-        connection.execute(
-            sql.SQL(
-                "create table if not exists {}.migration (version integer primary key,"
-                " name text not null, applied_at timestamptz not null default now())"
-            ).format(schema)
-        )
+        for statement in _opening(store.schema):
+            connection.execute(statement.encode())
         for migration in outstanding(known, _version(connection, store.schema), where):
             connection.execute(migration.text.encode())
-            connection.execute(
-                sql.SQL("insert into {}.migration values (%s, %s)").format(schema),
-                (migration.version, migration.name),
-            )
+            connection.execute(_note(store.schema, migration).encode())
+
+
+def _opening(schema: str) -> tuple[str, ...]:
+    """What comes first. All who find tables missing wait here; the first one makes them."""
+    columns = "version integer primary key, name text not null, applied_at timestamptz"
+    return (
+        f"select pg_advisory_xact_lock(hashtext('headrace.migrate'), hashtext('{schema}'))",
+        f'create schema if not exists "{schema}"',
+        f'create table if not exists "{schema}".migration ({columns} not null default now())',
+    )
+
+
+def _note(schema: str, migration: Migration) -> str:
+    values = f"{migration.version}, '{migration.name}'"
+    return f'insert into "{schema}".migration values ({values})'
 
 
 def _version(connection: AnyConnection, schema: str) -> int:

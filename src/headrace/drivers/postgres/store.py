@@ -17,13 +17,14 @@ from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities
-from headrace.drivers.postgres import failures, sessions
+from headrace.contract.values import Capabilities, Finding
+from headrace.drivers.postgres import diagnosis, failures, sessions
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.maintenance import Maintenance
+from headrace.drivers.relational.migrations import migrations
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -162,6 +163,18 @@ class PostgresStore(Runner, Maintenance):
         if self._is_safe:
             self._opening = (_WAIT_FOR_DISK,)
 
+    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+        name = f"{self.schema}."
+        site = diagnosis.Site(
+            place=self.place,
+            schema=self.schema,
+            newest=migrations(DIALECT, name)[-1].version,
+            is_safe=self._is_safe,
+            now=self.clock(),
+        )
+        sql = Sql(DIALECT._replace(nouns=("doctor",)), name)
+        return Op("diagnose", lambda: diagnosis.examine(site, sql), writes=False)
+
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
         return psycopg.connect(
@@ -226,6 +239,9 @@ class PostgresStore(Runner, Maintenance):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, diagnosis.Handshake):
+                answer = connection.info.backend_pid
+                continue
             self.probe(op.name, point)
             point += 1
             rows = yield Send(connection, _as_tuple(request))

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from headrace.drivers.relational.sql import Dialect
-from headrace.errors import SchemaTooNew, SchemaTooOld
+from headrace.errors import SchemaTooNew, SchemaTooOld, UnknownStore
 
 
 class Migration(NamedTuple):
@@ -45,7 +45,18 @@ def refuse_old(version: int, missing: list[Migration], where: str) -> None:
     if version and missing:
         raise SchemaTooOld(
             f"the tables in {where} have version {version} and need {missing[-1].version}: "
-            "connect once with migrate='auto', when no older Headrace writes there any more.",
+            "connect once with migrate='auto' or run headrace migrate, when no older Headrace "
+            "writes there any more.",
             version=version,
             newest=missing[-1].version,
+        )
+
+
+def refuse_absent(version: int, where: str) -> None:
+    """Raise if there are no tables, where none may be made."""
+    if not version:
+        raise UnknownStore(
+            f"there are no tables of Headrace in {where}: check the URL, or create them with "
+            "headrace migrate.",
+            place=where,
         )

@@ -124,6 +124,21 @@ class Connections:
         finally:
             self._put_back(reader, is_good=is_good)
 
+    @contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a first look at a file that may not be ours: it changes nothing,
+        not even the journal mode."""
+        connection = None
+        try:
+            address = f"{self.path.as_uri()}?mode=ro"
+            connection = sqlite3.connect(address, uri=True, timeout=BUSY_MS / 1000)
+            yield connection
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
     def _put_back(self, reader: sqlite3.Connection | None, *, is_good: bool) -> None:
         with self._readers_lock:
             self._reading -= 1

@@ -12,14 +12,19 @@ from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
-from headrace.contract.values import Capabilities
+from headrace.contract.values import Capabilities, Finding
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.maintenance import Maintenance
-from headrace.drivers.relational.migrations import migrations, outstanding
+from headrace.drivers.relational.migrations import (
+    migrations,
+    outstanding,
+    refuse_absent,
+    refuse_old,
+)
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import Announce, Dialect, Evidence, Insist, Sql, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import sessions
+from headrace.drivers.sqlite import diagnosis, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -97,18 +102,26 @@ class SqliteStore(Runner, Maintenance):
             if not outstanding(known, self._version(writer), self.place):
                 return
             writer.execute("BEGIN IMMEDIATE")
-            writer.execute(
-                f"create table if not exists {self.prefix}migration "
-                "(version integer primary key, name text not null, applied_at text not null)"
-            )
+            writer.execute(schema.table(self.prefix))
             for migration in outstanding(known, self._version(writer), self.place):
                 for statement in _statements(migration.text):
                     writer.execute(statement)
-                writer.execute(
-                    f"insert into {self.prefix}migration values (?, ?, datetime('now'))",
-                    (migration.version, migration.name),
-                )
+                writer.execute(schema.note(self.prefix, migration))
             writer.execute("COMMIT")
+
+    def check(self) -> None:
+        """Refuse a file without our tables, or with old ones; the file stays as it is."""
+        if not self.connections.path.exists():
+            refuse_absent(0, self.place)
+        known = migrations(DIALECT, self.prefix)
+        try:
+            with self.connections.looking() as connection:
+                version = self._version(connection)
+        except sqlite3.OperationalError as error:
+            raise self.busy() if is_busy(error) else error from error
+        missing = outstanding(known, version, self.place)
+        refuse_absent(version, self.place)
+        refuse_old(version, missing, self.place)
 
     def _version(self, connection: sqlite3.Connection) -> int:
         table = f"{self.prefix}migration"
@@ -125,6 +138,17 @@ class SqliteStore(Runner, Maintenance):
 
     async def arun(self, op: Op[T]) -> T:
         return await finish(asyncio.to_thread(self.run, op))
+
+    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+        site = diagnosis.Site(
+            path=self.connections.path,
+            prefix=self.prefix,
+            newest=migrations(DIALECT, self.prefix)[-1].version,
+            is_safe=self.connections.is_safe,
+            now=self.clock(),
+        )
+        sql = Sql(DIALECT._replace(nouns=("doctor",)), self.prefix)
+        return Op("diagnose", lambda: diagnosis.examine(site, sql, deep=deep), writes=False)
 
     def attempt(self, op: Op[T]) -> Work[T]:
         # All I/O is blocking here; async callers come in a thread of their own.

@@ -17,6 +17,7 @@ from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
 from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
+from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
 from headrace.testing.contract.proc_claims import ClaimContract
@@ -38,6 +39,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     TransactionContract,
     LiveContract,
     CollectionContract,
+    DiagnosisContract,
 )
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "CollectionContract",
     "CommitContract",
     "Contract",
+    "DiagnosisContract",
     "FailureContract",
     "KeyContract",
     "LiveContract",

@@ -1,0 +1,94 @@
+"""The command ``headrace`` itself: its nouns, its options, its exit codes."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import headrace
+from headrace.cli import config, doctor, maintain, migrate, proc, topic
+from headrace.cli.command import DebugOption, JsonOption, Session, UrlOption, is_usage
+from headrace.cli.exits import MEANINGS, Code
+from headrace.cli.output import complain
+
+EPILOG = "\n".join(["Exit codes:", *(f"{code:>3}  {text}" for code, text in MEANINGS.items())])
+
+
+class Root(TyperGroup):
+    """The outermost group: usage errors are one line on stderr, like all others."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        run = functools.partial(
+            super().main, args, prog_name, complete_var, False, windows_expand_args, **extra
+        )
+        if not standalone_mode:
+            return run()
+        try:
+            code = run()
+        except Exception as error:
+            if not is_usage(error):
+                raise
+            _explain(error)
+            code = Code.USAGE
+        sys.exit(code or Code.OK)
+
+
+def _explain(error: Any) -> None:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # The help itself is the message, and was printed.
+        return
+    where = error.ctx.command_path if getattr(error, "ctx", None) else "headrace"
+    message = error.format_message().strip()
+    end = "" if message.endswith((".", "?", "!")) else "."
+    complain(f"{message}{end} Try '{where} --help'.")
+
+
+app = typer.Typer(
+    name="headrace",
+    cls=Root,
+    help="Durable topics and procs in the database you already run.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    pretty_exceptions_enable=False,
+)
+app.add_typer(topic.app, name="topic")
+app.add_typer(proc.app, name="proc")
+app.add_typer(config.app, name="config")
+migrate.register(app)
+maintain.register(app)
+doctor.register(app)
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        sys.stdout.write(f"headrace {headrace.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    *,
+    url: UrlOption = None,
+    is_json: JsonOption = False,
+    is_debug: DebugOption = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    ctx.obj = Session(url, is_json, is_debug)

@@ -1,0 +1,274 @@
+"""The command as a process: signals, pipes, terminals, exit codes."""
+
+import contextlib
+import errno
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from calling import command, run
+
+import headrace
+
+
+@pytest.fixture
+def numbers(sqlite_url: str) -> str:
+    """A store with more in topic ``t`` than a pipe holds."""
+    with headrace.connect(sqlite_url) as hr:
+        hr.commit_many("t", [{"n": n, "text": "x" * 50} for n in range(5000)])
+    return sqlite_url
+
+
+@contextlib.contextmanager
+def running(*args: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that is ended, whatever the test does."""
+    process = subprocess.Popen(command(*args), text=True, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["topic", "ls"], 0),
+        (["proc", "resume", "p"], 1),
+        (["topic", "tail"], 2),
+        (["topic", "tail", "no good"], 2),
+        (["topic", "tail", "nope"], 3),
+        (["topic", "ls", "-u", "postgresql://127.0.0.1:1/db"], 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_exit_codes(numbers: str, args: list[str], code: int) -> None:
+    with headrace.connect(numbers) as hr:
+        hr.proc("p", topic="t")
+    answer = run("-u", numbers, *args)
+    assert answer.code == code, answer
+    assert "Traceback" not in answer.err
+    assert (answer.err == "") == (code == 0)
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_a_reader_that_goes_away_is_no_error(numbers: str, extra: list[str]) -> None:
+    """As with ``| head``: silent, and the store is closed as always."""
+    with running(
+        *("-u", numbers, "topic", "range", "t", *extra),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 0
+
+
+def test_a_reader_that_never_was_is_no_error(numbers: str) -> None:
+    """What is buffered until the end meets a closed pipe there."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with running("-u", numbers, "topic", "ls", stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 0
+
+
+def test_a_verdict_counts_although_nobody_reads_it() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with running("-u", "sqlite:///nowhere.db", "doctor", stdout=writing) as process:
+        os.close(writing)
+        assert process.wait(60) == 3
+
+
+def test_commits_go_on_when_nobody_reads_the_ids(sqlite_url: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with running(
+        *("-u", sqlite_url, "topic", "commit", "t", "-"),
+        stdin=subprocess.PIPE,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+    ) as process:
+        os.close(writing)
+        _, err = process.communicate("".join(f'{{"n":{n}}}\n' for n in range(3500)), timeout=60)
+    assert process.returncode == 0
+    assert "committed 3,500 records" in err
+    with headrace.connect(sqlite_url) as hr:
+        assert hr.length("t") == 3500
+
+
+def test_interrupting_tail_is_silent(numbers: str) -> None:
+    """Ctrl-C is how one leaves it: 130, and no traceback."""
+    with running(
+        *("-u", numbers, "topic", "tail", "t", "-n", "1", "-f"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert "4999" in process.stdout.readline()
+        with headrace.connect(numbers) as hr:
+            hr.commit("t", {"live": True})
+        assert '{"live":true}' in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_interrupting_a_commit_says_how_far_it_came(sqlite_url: str) -> None:
+    """A producer that stopped in the middle: what has come is committed, and told."""
+    with running(
+        *("-u", sqlite_url, "topic", "commit", "t", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"n":1}\n')
+        process.stdin.flush()
+        assert process.stdout.readline().endswith("-0\n")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "committed 1 record before this, and perhaps the batch under way\n"
+
+
+def on_terminal(
+    *args: str, typed: str = "", input: str | None = None, is_data_shown: bool = False
+) -> tuple[int, str, str]:
+    """Run with a terminal as stderr (and as stdin, without input; as stdout, if data is
+    shown there): code, what was printed to stdout if it was no terminal, and the screen."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(*args),
+        stdin=theirs if input is None else subprocess.PIPE,
+        stdout=theirs if is_data_shown else subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    try:
+        if is_data_shown:
+            out = ""
+        else:
+            out, _ = process.communicate(input, timeout=60)
+        screen = _drain(ours)
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return process.returncode, out, screen
+
+
+def _drain(terminal: int) -> str:
+    seen = b""
+    while True:
+        try:
+            some = os.read(terminal, 65536)
+        except OSError as error:
+            # How Linux says that the other side is closed.
+            if error.errno != errno.EIO:
+                raise
+            some = b""
+        if not some:
+            return seen.decode()
+        seen += some
+
+
+def test_a_bar_is_for_people_and_data_for_the_pipe(sqlite_url: str) -> None:
+    """On stderr, while ids go to stdout as ever."""
+    lines = "".join(f'{{"n":{n}}}\n' for n in range(3000))
+    code, out, screen = on_terminal("-u", sqlite_url, "topic", "commit", "t", "-", input=lines)
+    assert code == 0
+    assert len(out.splitlines()) == 3000
+    assert re.search(r"[\d,]+ records, [\d,]+/s", screen)
+    assert out.splitlines()[0] not in screen
+    code, out, screen = on_terminal("-u", sqlite_url, "topic", "range", "t", "--json")
+    assert (code, len(out.splitlines())) == (0, 3000)
+    assert "records, " in screen
+
+
+def test_no_bar_among_records_on_the_screen(numbers: str) -> None:
+    code, _, screen = on_terminal(
+        "-u", numbers, "topic", "range", "t", "-n", "3", is_data_shown=True
+    )
+    assert code == 0
+    assert len(screen.splitlines()) == 3
+    assert "records, " not in screen
+
+
+@pytest.mark.parametrize(("typed", "is_there"), [("y\n", False), ("n\n", True)])
+def test_a_person_is_asked(numbers: str, typed: str, is_there: bool) -> None:
+    with headrace.connect(numbers) as hr:
+        hr.proc("p", topic="t")
+        code, out, screen = on_terminal("-u", numbers, "proc", "destroy", "p", typed=typed)
+        assert "Go on? [y/N]" in screen
+        assert (code, out) == (1 if is_there else 0, "")
+        assert bool(hr.procs()) == is_there
+
+
+def test_no_color_is_respected(numbers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ("-u", numbers, "doctor")
+    _, _, screen = on_terminal(*args, is_data_shown=True)
+    assert "\x1b[32m" in screen
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, _, screen = on_terminal(*args, is_data_shown=True)
+    assert "\x1b[32m" not in screen
+    assert "ok    durability" in screen
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_typer_it_says_what_to_install(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from headrace.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "headrace: the command line needs typer and rich: pip install 'headrace[cli]'\n"
+    )
+
+
+def test_the_library_does_not_need_the_command_line() -> None:
+    code = "import sys, headrace; print({'typer', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_json_is_utf8_whatever_the_terminal_is(sqlite_url: str) -> None:
+    with headrace.connect(sqlite_url) as hr:
+        hr.commit("t", {"text": "smörgås €"})
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        command("-u", sqlite_url, "topic", "tail", "t", "--json"),
+        capture_output=True,
+        timeout=60,
+        env=environ,
+        check=True,
+    )
+    assert "smörgås €" in done.stdout.decode()
+    plain = subprocess.run(
+        command("-u", sqlite_url, "topic", "tail", "t"),
+        capture_output=True,
+        timeout=60,
+        env=environ,
+        check=True,
+    )
+    assert "smörgås" in plain.stdout.decode("latin-1")
+    assert plain.stderr == b""

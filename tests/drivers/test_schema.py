@@ -1,0 +1,163 @@
+"""Tables that are made, not made, or made by hand."""
+
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace.drivers.postgres import schema as postgres_schema
+from headrace.drivers.relational.migrations import Migration, migrations
+from headrace.drivers.sqlite import store as sqlite_store
+from headrace.errors import (
+    InvalidUrl,
+    SchemaTooNew,
+    SchemaTooOld,
+    StoreBusy,
+    UnknownStore,
+    UnsupportedStore,
+)
+from headrace.stores import migration_script
+from headrace.testing.postgres import PrivatePostgres
+
+
+def path_of(sqlite_url: str) -> Path:
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+def test_off_makes_no_tables(durable_url: str) -> None:
+    """Only what somebody else has made can be opened."""
+    with pytest.raises(UnknownStore, match=r"no tables of Headrace in .*headrace migrate"):
+        headrace.connect(durable_url, migrate="off")
+    with pytest.raises(UnknownStore):
+        headrace.connect(durable_url, migrate="off")
+    headrace.connect(durable_url).close()
+    with headrace.connect(durable_url, migrate="off") as hr:
+        hr.commit("t", {})
+
+
+def test_off_makes_no_file(sqlite_url: str) -> None:
+    with pytest.raises(UnknownStore):
+        headrace.connect(sqlite_url, migrate="off")
+    assert not path_of(sqlite_url).exists()
+
+
+def test_off_leaves_a_foreign_file_as_it_is(sqlite_url: str) -> None:
+    """Not even its journal mode changes."""
+    path = path_of(sqlite_url)
+    connection = sqlite3.connect(path)
+    connection.execute("create table theirs (n integer)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(UnknownStore):
+        headrace.connect(sqlite_url, migrate="off")
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    path.write_text("no database at all, whatever else it may be")
+    with pytest.raises(UnsupportedStore):
+        headrace.connect(sqlite_url, migrate="off")
+
+
+def test_off_upgrades_nothing(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    headrace.connect(durable_url).close()
+    for module in (postgres_schema, sqlite_store):
+        known = [*migrations(module.DIALECT, "x_"), Migration(2, "extra", "select 1;")]
+        monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
+    with pytest.raises(SchemaTooOld, match="run headrace migrate") as caught:
+        headrace.connect(durable_url, migrate="off")
+    assert (caught.value.version, caught.value.newest) == (1, 2)
+
+
+def test_off_refuses_newer_tables(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    headrace.connect(durable_url).close()
+    for module in (postgres_schema, sqlite_store):
+        known = [Migration(0, "none", "")]
+        monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
+    with pytest.raises(SchemaTooNew):
+        headrace.connect(durable_url, migrate="off")
+
+
+def test_off_on_a_locked_file_is_busy(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exclusive lock of another program, which even readers must respect."""
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    other.execute("create table theirs (n integer)")
+    other.execute("begin exclusive")
+    monkeypatch.setattr("headrace.drivers.sqlite.connections.BUSY_MS", 1)
+    with pytest.raises(StoreBusy):
+        headrace.connect(sqlite_url, migrate="off")
+    other.close()
+
+
+def test_the_script_for_sqlite_does_what_connecting_does(tmp_path: Path) -> None:
+    """Every table, index and view, and the note that it was done."""
+    by_hand, by_us = tmp_path / "by_hand.db", tmp_path / "by_us.db"
+    connection = sqlite3.connect(by_hand)
+    connection.executescript(migration_script("sqlite"))
+    connection.close()
+    headrace.connect(f"sqlite:///{by_us}").close()
+    made = []
+    for path in (by_hand, by_us):
+        connection = sqlite3.connect(path)
+        tables = connection.execute("select type, name, sql from sqlite_master").fetchall()
+        notes = connection.execute("select version, name from headrace_migration").fetchall()
+        made.append((sorted(tables, key=str), notes))
+        connection.close()
+    assert made[0] == made[1]
+    with headrace.connect(f"sqlite:///{by_hand}", migrate="off") as hr:
+        hr.commit("t", {})
+
+
+OBJECTS = """
+select table_name, column_name, data_type, column_default
+from information_schema.columns where table_schema = '{schema}'
+union all select 'index', indexname, replace(indexdef, '{schema}.', ''), ''
+from pg_indexes where schemaname = '{schema}'
+union all select 'note', version::text, name, '' from {schema}.migration
+order by 1, 2
+"""
+
+
+def test_the_script_for_postgres_does_what_connecting_does(
+    postgres: PrivatePostgres, postgres_url: str, tmp_path: Path
+) -> None:
+    """Run by psql, as its readers will."""
+    headrace.connect(postgres_url).close()
+    schema = postgres_url.rpartition("=")[2]
+    by_hand = f"{schema}_h"
+    script = tmp_path / "up.sql"
+    script.write_text(migration_script("postgres", name=by_hand))
+    psql = postgres.binaries / "psql"
+    subprocess.run(
+        [psql if psql.exists() else "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", script],
+        env={**os.environ, "PGHOST": "127.0.0.1", "PGPORT": str(postgres.port)}
+        | {"PGUSER": "headrace", "PGDATABASE": "postgres"},
+        check=True,
+        capture_output=True,
+    )
+    try:
+        ours = postgres.execute(OBJECTS.format(schema=schema))
+        theirs = postgres.execute(OBJECTS.format(schema=by_hand))
+        assert len(ours) > 30
+        assert [tuple(str(v).replace(by_hand, schema) for v in row) for row in theirs] == [
+            tuple(map(str, row)) for row in ours
+        ]
+        url = postgres_url.replace(f"schema={schema}", f"schema={by_hand}")
+        with headrace.connect(url, migrate="off") as hr:
+            hr.commit("t", {})
+    finally:
+        postgres.execute(f"drop schema {by_hand} cascade")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_a_script_can_go_on_from_a_version(dialect: str) -> None:
+    whole = migration_script(dialect)
+    assert "create table" in whole
+    newest = len([line for line in whole.splitlines() if line.startswith("insert into")])
+    assert migration_script(dialect, after=newest) == ""
+    with pytest.raises(SchemaTooNew):
+        migration_script(dialect, after=newest + 1)
+    with pytest.raises(InvalidUrl):
+        migration_script(dialect, name="no-good")
+    assert "mine" in migration_script(dialect, name="mine")
