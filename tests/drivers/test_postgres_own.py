@@ -327,3 +327,24 @@ def test_dropped_tables_are_reported(
     with pytest.raises(StoreError, match=r"are missing.*Connect anew"):
         hr.commit("t", {})
     assert hr.status() == -1
+
+
+def test_a_held_snapshot_sees_its_own_past_and_stops_nobody(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    """Somebody's old transaction neither blocks commits, claims and collection nor is disturbed."""
+    hr.commit_many("t", [{"n": n} for n in range(10)])
+    proc = hr.proc("p", topic="t")
+    with psycopg.connect(postgres.url) as old:
+        old.execute("set transaction isolation level repeatable read")
+        look = f"select seq from {schema}.record where topic = 't' order by seq".encode()
+        before = old.execute(look).fetchall()
+        for n in range(300):
+            hr.commit("t", {"n": n})
+            proc.claim(count=2).ack()
+        hr.keep("t", min_age=0.001)
+        report = hr.maintain(force=True)
+        assert report.collected[0].first_seq > 10
+        assert old.execute(look).fetchall() == before
+    assert proc.lag().records == 0
+    assert hr.topic_info("t").next_seq == 310

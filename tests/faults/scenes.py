@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from faults.children import worker
+from faults.waiting import until
+from headrace.contract.values import CommitCall, Part
 from headrace.testing import faces
 
 Client = Any
@@ -116,15 +118,56 @@ def _passed_on(hr: Client, name: str) -> list[str]:
     return [record.id for record in results]
 
 
+def _flush(hr: Client, name: str) -> list[str]:
+    """What a crowd of concurrent callers shares: several calls in one commit."""
+    calls = [CommitCall(parts=(Part(name, 1, '{"is":"new"}'),)) for _ in range(8)]
+    outcomes = hr._store.run(hr._store.commit(calls))
+    return sorted(id for outcome in outcomes for id in outcome.ids())
+
+
+def _transaction(hr: Client, name: str) -> list[str]:
+    with hr.transaction() as tx:
+        receipts = [tx.commit(topic, {"is": "new"}) for topic in (name, f"{name}-b", name)]
+    return sorted(id for receipt in receipts for id in hr.ids(receipt))
+
+
+def _collectable(hr: Client, name: str) -> None:
+    """Rows that are old, and a proc that has not passed the last of them."""
+    for n in range(5):
+        hr.commit(name, {"n": n})
+    proc = hr.proc(name, topic=name)
+    for _ in range(4):
+        proc.claim().ack()
+    hr.keep(name, min_age=0.001)
+    # The newest commit is older than a millisecond once a later one has a later time.
+    newest = hr.range(name)[-1].ts
+    until(lambda: hr.commit(f"{name}-clock", {}) > f"{newest + 2}", "the clock to move on")
+
+
+def _collect(hr: Client, name: str) -> list[str]:
+    done = hr._store.run(hr._store.collect(name))
+    return [f"from {done.first_seq}"]
+
+
+def _collected(hr: Client, name: str) -> list[str]:
+    first = hr.topic_info(name).first_seq
+    assert [record.seq for record in hr.range(name)] == list(range(first, 5))
+    assert hr.proc(name).lag().records == 1
+    return [f"from {first}"] if first else []
+
+
 SCENES = {
     "commit to a new topic": Scene("commit", _nothing, _commit, _new_records),
     "commit": Scene("commit", _first_record, _commit, _new_records),
     "commit to several topics": Scene("commit", _first_record, _commit_several, _new_records),
     "commit with a key": Scene("commit", _first_record, _commit_key, _new_records),
     "claim": Scene("claim", _claimable, _claim, _records_out),
+    "flush": Scene("commit", _first_record, _flush, _new_records),
+    "transaction": Scene("transaction", _first_record, _transaction, _new_records),
+    "collect": Scene("collect", _collectable, _collect, _collected),
     "ack": Scene("ack", _claimed, _ack, _range_acked),
     "ack_commit": Scene("ack_commit", _ack_commit_again, _ack_commit, _passed_on),
     "ack_commit to a new topic": Scene("ack_commit", _claimed, _ack_commit, _passed_on),
 }
-IS_REPEATABLE = {"commit with a key", "ack", "ack_commit", "ack_commit to a new topic"}
+IS_REPEATABLE = {"collect", "commit with a key", "ack", "ack_commit", "ack_commit to a new topic"}
 """Scenes that may act twice and have acted once."""
