@@ -16,7 +16,8 @@ from mutants import MUTANTS, Mutant
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PLUGINS = ("-p", "mutated", "-p", "no:cacheprovider", "-p", "no:randomly")
-SECONDS = 100
+SECONDS = 600
+pytestmark = pytest.mark.timeout(2 * SECONDS)
 
 
 class Verdict(NamedTuple):
