@@ -49,12 +49,12 @@ def test_outcome_is_found_out_once_the_server_can_be_reached_again(
     with opened(face, proxy.url(postgres_url)) as hr:
         hr.commit("numbers", {"n": 0})
         proxy.plan("after", stays_cut=True)
-        helper = threading.Thread(target=reopen_after_some_knocks, args=[proxy])
-        helper.start()
+        opener = threading.Thread(target=reopen_after_some_knocks, args=[proxy])
+        opener.start()
         try:
             id = hr.commit("numbers", {"n": 1})
         finally:
-            helper.join()
+            opener.join()
         assert [record.id for record in hr.range("numbers", ":1")] == [id]
 
 

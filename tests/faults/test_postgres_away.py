@@ -142,7 +142,7 @@ def outcomes(path: Path) -> int:
 
 
 def drop_clients(server: PrivatePostgres, rng: random.Random) -> None:
-    """Terminate some of the sessions, wherever they are."""
+    """Make the server end some of its connections, wherever they are."""
     server.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where random() < %s"
         " and backend_type = 'client backend' and pid <> pg_backend_pid()",

@@ -4,7 +4,8 @@ import random
 import signal
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import headrace
@@ -75,9 +76,10 @@ class Longest:
         self._log = Path(f"{path}-wal")
         self.size = 0
 
-    def until(self, condition, what: str) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         def looked() -> bool:
-            if self._log.exists():
+            # There is no log yet, or the last one to close has just removed it.
+            with suppress(FileNotFoundError):
                 self.size = max(self.size, self._log.stat().st_size)
             return condition()
 

@@ -1,5 +1,6 @@
 """Waiting for what must happen."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,3 +17,9 @@ def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) ->
             return value
         assert time.monotonic() < give_up, f"waited {seconds:g} s in vain for {what}"
         time.sleep(0.002)
+
+
+def orphanhood() -> Callable[[], bool]:
+    """A question to ask now and then: whether the process that started this one is gone."""
+    parent = os.getppid()
+    return lambda: os.getppid() != parent

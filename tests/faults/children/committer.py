@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import headrace
+from faults.waiting import orphanhood
 from headrace.testing.ledger import Ledger, body
 
 
@@ -19,7 +20,6 @@ def plan(number: int, topics: Sequence[str]) -> list[str]:
 def commit(hr: headrace.Headrace, book: Ledger, name: str, wanted: Sequence[str]) -> None:
     """One commit without a key, in the ledger before and after."""
     entries = [(topic, body(name, place)) for place, topic in enumerate(wanted)]
-    # Neighbours of one topic stay neighbours, whichever order the topics come in.
     book.intend(name, topics=list(wanted))
     if len(entries) == 1:
         ids = [hr.commit(*entries[0])]
@@ -35,7 +35,7 @@ def run(
     book: Ledger,
     name: str,
     topics: Sequence[str],
-    is_over: Callable[[], bool] = lambda: False,
+    is_over: Callable[[], bool],
 ) -> None:
     for number in itertools.count():
         if is_over():
@@ -45,7 +45,7 @@ def run(
 
 def main(url: str, ledger: str, name: str, topics: list[str]) -> None:
     with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
-        run(hr, book, name, topics)
+        run(hr, book, name, topics, orphanhood())
 
 
 if __name__ == "__main__":

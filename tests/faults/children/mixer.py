@@ -12,6 +12,7 @@ from pathlib import Path
 
 import headrace
 from faults.children import committer, worker
+from faults.waiting import orphanhood
 from headrace.drivers.sqlite import connections
 from headrace.testing.ledger import Ledger, check_order
 
@@ -20,14 +21,14 @@ SHARED = ("shared-a", "shared-b")
 
 def main(url: str, ledger: str, name: str, log_limit: int, dies_in_checkpoint: bool) -> None:
     connections.WAL_BYTES = log_limit
-    is_over = threading.Event()
+    is_over, is_orphan = threading.Event(), orphanhood()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     checkpoints = watch_checkpoints(fatal=3 if dies_in_checkpoint else None)
     with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
         procs = [worker.make(hr, proc, "shared", timeout=0.5) for proc in SHARED]
         procs.append(worker.make(hr, name, name))
         for number in itertools.count():
-            if is_over.is_set():
+            if is_over.is_set() or is_orphan():
                 break
             call = f"{name}-{number}"
             match random.randrange(4):

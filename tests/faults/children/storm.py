@@ -42,20 +42,20 @@ def main(
         # A first outcome at the least: everybody gets something done.
         return Victim(victims, f"life{lives}", path, rng.randint(3, 15), **places[place])
 
-    working = [start(place) for place in range(len(places))]
+    working = {place: start(place) for place in range(len(places))}
     try:
         for _ in range(kills):
-            due = until(lambda: [v for v in working if v.is_due()], "somebody at work")
-            place = working.index(rng.choice(due))
+            due = until(lambda: [p for p, v in working.items() if v.is_due()], "somebody at work")
+            place = rng.choice(due)
             # Not to wait for anything: this decides which moment of the work it is.
             time.sleep(rng.uniform(0, 0.01))
-            kill(working[place].pid)
+            kill(working.pop(place).pid)
             working[place] = start(place)
-        for victim in working:
+        for victim in working.values():
             until(victim.is_due, "everybody at work")
     finally:
-        for victim in working:
-            kill(victim.pid)
+        while working:
+            kill(working.popitem()[1].pid)
 
 
 if __name__ == "__main__":

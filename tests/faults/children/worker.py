@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import headrace
+from faults.waiting import orphanhood
 from headrace.errors import ClaimLost
 from headrace.testing.ledger import Entry, Ledger, check_order
 
@@ -65,7 +66,7 @@ def run(
     book: Ledger,
     name: str,
     mode: Mode,
-    is_over: Callable[[], bool] = lambda: False,
+    is_over: Callable[[], bool],
     late: float = 0,
 ) -> None:
     numbers = itertools.count()
@@ -93,7 +94,7 @@ def check_passed_on(
 
 def main(url: str, ledger: str, name: str, proc: str, mode: Mode) -> None:
     with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
-        run(hr.proc(proc), book, name, mode, late=TIMEOUT * 2)
+        run(hr.proc(proc), book, name, mode, orphanhood(), late=TIMEOUT * 2)
 
 
 if __name__ == "__main__":
