@@ -54,8 +54,8 @@ _FIGURE_HEADS = ("figure", "median", "min..max", "unit", "durability", "client",
 
 
 def _figure_rows(results: Results) -> Iterator[Sequence[str]]:
-    for key, samples in results.samples.items():
-        contender = results.contenders[key]
+    for contender in results.measured():
+        samples = results.samples[contender.key]
         for place, name in enumerate(samples[0]):
             values = [sample[name] for sample in samples]
             median, least, greatest = (number(value) for value in spread(values))

@@ -49,6 +49,10 @@ class Results:
         self.failures[contender.key] = f"failed: {type(error).__name__}: {error}"
         self.samples.pop(contender.key, None)
 
+    def measured(self) -> list[Contender]:
+        """Contenders that have figures."""
+        return [self.contenders[key] for key, samples in self.samples.items() if samples]
+
     def values(self, value: Value) -> list[float]:
         return [sample[value.name] for sample in self.samples.get(value.contender, ())]
 
@@ -66,7 +70,8 @@ class Results:
         if goal.theirs is None:
             return Outcome(goal, ours)
         theirs = self.values(goal.theirs)
-        return Outcome(goal, [a / b for a, b in zip(ours, theirs, strict=True)])
+        # After an interrupt one may have a round more than the other.
+        return Outcome(goal, [a / b for a, b in zip(ours, theirs, strict=False)])
 
     def why_not(self, key: str) -> str:
         """Why there are no figures for a contender; nothing if there are, or none was asked."""
@@ -74,20 +79,19 @@ class Results:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "contenders": [self._contender_json(key) for key in self.samples],
+            "contenders": [self._contender_json(each) for each in self.measured()],
             "goals": [_outcome_json(outcome) for outcome in self.outcomes()],
             "not_measured": {**self.missing, **self.failures},
         }
 
-    def _contender_json(self, key: str) -> dict[str, Any]:
-        contender = self.contenders[key]
+    def _contender_json(self, contender: Contender) -> dict[str, Any]:
         return {
-            "key": key,
+            "key": contender.key,
             "title": contender.title,
             "unit": contender.unit,
             **contender.facts._asdict(),
             "note": contender.note(),
-            "samples": self.samples[key],
+            "samples": self.samples[contender.key],
         }
 
 

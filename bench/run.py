@@ -51,23 +51,33 @@ PHASES = [
 
 def main(arguments: Sequence[str] | None = None) -> int:
     settings, only = _options(arguments)
-    # So that servers are stopped and folders removed then, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # As an interrupt from the keyboard, so that servers are stopped and folders removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = Results()
     start = time.monotonic()
     with Lab(settings, STARTERS) as lab:
+        is_complete = _run_phases(lab, only, results)
+        results.missing = lab.missing
+    about = _about(settings, results, (time.monotonic() - start) / 60)
+    OUT.mkdir(exist_ok=True)
+    report.write_json(results, about, OUT / "topics.json")
+    chart.draw(results, about, OUT / "topics.png")
+    print(f"\n{report.table(results, about)}\n\nin bench/out: topics.json, topics.png")
+    if not is_complete:
+        print("The run was interrupted: this is only what it had until then.", file=sys.stderr)
+    return 0 if is_complete and not results.failures else 1
+
+
+def _run_phases(lab: Lab, only: set[str], results: Results) -> bool:
+    """Whether all was run; what was measured before an interrupt is kept."""
+    try:
         for phase in PHASES:
             cases = [case for case in phase if not only or case.name in only]
             if cases:
                 _run(lab, cases, results)
-        results.missing = lab.missing
-        about = _about(settings, results, (time.monotonic() - start) / 60)
-        text = report.table(results, about)
-    OUT.mkdir(exist_ok=True)
-    report.write_json(results, about, OUT / "topics.json")
-    chart.draw(results, about, OUT / "topics.png")
-    print(f"\n{text}\n\nin bench/out: topics.json, topics.png")
-    return 1 if results.failures else 0
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 def _run(lab: Lab, cases: Sequence[Case], results: Results) -> None:
@@ -107,7 +117,7 @@ def _sample(contender: Contender, turn: int, results: Results) -> None:
 
 
 def _about(settings: Settings, results: Results, minutes: float) -> dict[str, Any]:
-    facts = [results.contenders[key].facts for key in results.samples]
+    facts = [contender.facts for contender in results.measured()]
     words = dict.fromkeys(
         part
         for each in facts
