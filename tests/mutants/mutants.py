@@ -123,17 +123,17 @@ MUTANTS = (
         (
             Patch(
                 f"{PROCS}._ack",
-                "        return repeated_ack(proc.state, token, digest)",
+                "        before = repeated_ack(proc.state, token, digest)",
                 "        if call is not None:\n"
                 "            yield from self.append(call.parts)\n"
-                "        return repeated_ack(proc.state, token, digest)",
+                "        before = repeated_ack(proc.state, token, digest)",
             ),
         ),
     ),
     Mutant(
         "extend takes any token",
         SQLITE,
-        (Patch(f"{PROCS}.extend", "check_token(proc, loaded.hold, token)", "pass"),),
+        (Patch(f"{PROCS}.extend", "check_token(proc, found.hold, token)", "pass"),),
     ),
     Mutant(
         "claim ignores the claim that stands",
@@ -162,7 +162,7 @@ MUTANTS = (
         interleaving("commits", "postgres", "opposite_order"),
         (
             Patch(
-                f"{TOPICS}.append",
+                f"{TOPICS}._append_now",
                 "sorted({part.topic for part in parts})",
                 "list({part.topic: 0 for part in parts})",
             ),
@@ -197,7 +197,13 @@ MUTANTS = (
     Mutant(
         "timestamp follows the clock back",
         SQLITE,
-        (Patch(f"{TOPICS}.append", "max(now, *(head.last_ts for head in heads.values()))", "now"),),
+        (
+            Patch(
+                f"{TOPICS}._append_now",
+                "max(now, *(head.last_ts for head in heads.values()))",
+                "now",
+            ),
+        ),
     ),
     Mutant(
         "key is not compared with its content",
@@ -226,8 +232,8 @@ MUTANTS = (
         SQLITE,
         (
             Patch(
-                f"{TOPICS}.append",
-                "yield (*statements, *moves)",
+                f"{TOPICS}._append_now",
+                "yield (*statements, *moves, *self.notifications(next_seq))",
                 "yield from ((one,) for one in (*statements, *moves))",
             ),
             Patch(
@@ -304,7 +310,7 @@ MUTANTS = (
     Mutant(
         "seek keeps the claim",
         SQLITE,
-        (Patch(f"{PROCS}.seek", "yield self.sql.release(id=loaded.id)", "pass"),),
+        (Patch(f"{PROCS}.seek", "yield self.sql.release(id=found.id)", "pass"),),
     ),
     Mutant(
         "undo forgets records",
