@@ -16,6 +16,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("HEADRACE_") and name != "HEADRACE_PG_BIN":
             monkeypatch.delenv(name)
+    # Output is buffered where people run it; a test machine may have that turned off.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     folder = tmp_path / "here"
     folder.mkdir()

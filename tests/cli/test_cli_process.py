@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -73,21 +74,25 @@ def test_a_reader_that_goes_away_is_no_error(numbers: str, extra: list[str]) -> 
         assert process.wait(60) == 0
 
 
-def test_a_reader_that_never_was_is_no_error(numbers: str) -> None:
+@pytest.mark.parametrize(
+    "args", [["topic", "ls"], ["topic", "tail", "t", "-n", "1"], ["config", "show", "--json"]]
+)
+def test_a_reader_that_never_was_is_no_error(numbers: str, args: list[str]) -> None:
     """What is buffered until the end meets a closed pipe there."""
     reading, writing = os.pipe()
     os.close(reading)
-    with running("-u", numbers, "topic", "ls", stdout=writing, stderr=subprocess.PIPE) as process:
+    with running("-u", numbers, *args, stdout=writing, stderr=subprocess.PIPE) as process:
         os.close(writing)
         assert process.stderr is not None
         assert process.stderr.read() == ""
         assert process.wait(60) == 0
 
 
-def test_a_verdict_counts_although_nobody_reads_it() -> None:
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_a_verdict_counts_although_nobody_reads_it(extra: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with running("-u", "sqlite:///nowhere.db", "doctor", stdout=writing) as process:
+    with running("-u", "sqlite:///nowhere.db", "doctor", *extra, stdout=writing) as process:
         os.close(writing)
         assert process.wait(60) == 3
 
@@ -162,18 +167,17 @@ def on_terminal(
     )
     os.close(theirs)
     os.write(ours, typed.encode())
-    try:
-        if is_data_shown:
-            out = ""
-        else:
+    with ThreadPoolExecutor(1) as pool:
+        # Read all along: a full screen would make the process wait.
+        screen = pool.submit(_drain, ours)
+        try:
             out, _ = process.communicate(input, timeout=60)
-        screen = _drain(ours)
-        process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    return process.returncode, out, screen
+        finally:
+            process.kill()
+            process.wait()
+        shown = screen.result(60)
+    os.close(ours)
+    return process.returncode, out or "", shown
 
 
 def _drain(terminal: int) -> str:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import headrace
 from headrace.cli import doctor, maintain
+from headrace.cli.command import Session, guarded
 from headrace.drivers.postgres import diagnosis as postgres_diagnosis
 from headrace.drivers.postgres import schema as postgres_schema
 from headrace.drivers.relational.migrations import Migration, migrations
@@ -346,6 +347,17 @@ def test_a_mistake_of_ours_is_one_line_too(
     answer = cli("proc", "ls")
     assert answer == (1, "", "headrace: unexpected ZeroDivisionError: oops (--debug shows where)\n")
     assert "Traceback" in cli("--debug", "proc", "ls").err
+
+
+def test_an_interrupted_command_has_its_code() -> None:
+    """By our own doing, not by typer's."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(Session(), interrupt)
+    assert caught.value.exit_code == 130
 
 
 @pytest.mark.parametrize(

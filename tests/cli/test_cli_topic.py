@@ -281,6 +281,19 @@ def test_lines_do_not_wait_for_a_slow_producer(monkeypatch: pytest.MonkeyPatch) 
     assert cut(is_prompt=False) == [[1, 2, 3, 4]]
 
 
+@pytest.mark.parametrize(("options", "commits"), [([], 4), (["--key", "k"], 1)])
+def test_a_key_makes_commits_wait_for_whole_batches(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], commits: int
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", len('{"n":0}\n'))
+    monkeypatch.setattr(lines, "_has_more", lambda stream: False)
+    seen: list[str] = []
+    unsubscribe = headrace.telemetry.subscribe(lambda event: seen.append(event.operation))
+    assert cli("topic", "commit", "t", "-", *options, input=numbered(4)).code == 0
+    unsubscribe()
+    assert seen.count("commit") == commits
+
+
 def test_batches_are_cut_by_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BATCH_BYTES", 20)
     stream = Slow(b'{"n":0}\n{"n":1}\n{"n":2}\n{"n":3}\n')

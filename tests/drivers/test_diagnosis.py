@@ -217,6 +217,14 @@ def test_a_pooler_is_noticed(pids: tuple[int, int, int]) -> None:
     assert postgres_diagnosis.pooling(*pids).facts == {"is_pooled": True}
 
 
+def test_a_pooler_is_noticed_by_the_number_it_names(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a connection is made, before any statement is sent."""
+    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda self: 1))
+    assert found(postgres_url, "pooling").facts == {"is_pooled": True}
+
+
 def test_dead_rows_are_a_warning_when_vacuum_cannot_keep_up() -> None:
     def judge(dead: int, live: int, autovacuum: str = "on") -> Finding:
         tables = [{"name": "topic", "dead": dead, "live": live}]
