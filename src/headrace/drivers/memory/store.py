@@ -1,40 +1,27 @@
-"""Procs in memory, and the store itself."""
+"""The store in memory: its lock, its transactions, its clients."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from headrace.contract import findings
 from headrace.contract.op import Op
-from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
 from headrace.contract.store import Session
 from headrace.contract.values import (
-    AckResult,
     Capabilities,
-    ClaimResult,
-    CommitCall,
     Finding,
-    Part,
-    ProcSpec,
 )
-from headrace.drivers.memory.topics import Data, MemoryTopics, immediate, within
+from headrace.drivers.memory.maintenance import MemoryMaintenance
+from headrace.drivers.memory.topics import Data, immediate
 from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.running import Probe, Runner, Work
 from headrace.errors import InvalidOption
-from headrace.model import procs as rules
-from headrace.model import refusals
-from headrace.model.codec import dead_letter
-from headrace.model.collecting import Collected, new_floor
-from headrace.model.names import dead_topic
-from headrace.model.position import FROM_NOW, FROM_START, parse_end, record_id
-from headrace.model.procs import Hold, Lag, ProcChanges, ProcInfo, ProcState
-from headrace.model.record import TopicInfo
 from headrace.waking.bell import Bell, Waiter
 
 T = TypeVar("T")
@@ -69,7 +56,7 @@ def shared(name: str) -> Shared:
         return _named.setdefault(name, Shared())
 
 
-class MemoryStore(Runner, MemoryTopics):
+class MemoryStore(Runner, MemoryMaintenance):
     """Headrace in memory. See ``headrace.contract.store.Store``."""
 
     name = "memory"
@@ -173,299 +160,6 @@ class MemoryStore(Runner, MemoryTopics):
     async def aclose(self) -> None:
         pass
 
-    def create_proc(self, spec: ProcSpec, changes: ProcChanges) -> Op[ProcInfo]:
-        def act() -> ProcInfo:
-            if spec.name not in self.data.procs:
-                cursor = self._seq_at(spec.topic, spec.offset)
-                state = ProcState(
-                    name=spec.name,
-                    topic=spec.topic,
-                    offset=spec.offset,
-                    cursor=cursor,
-                    created_at=self.now(),
-                    ttl=spec.ttl_ms,
-                )
-                self._save(rules.seen(state, self.now()), None)
-            state, hold = self._get(spec.name)
-            if state.topic != spec.topic:
-                raise refusals.name_taken(spec.name, state.topic, spec.topic)
-            return self._save(rules.changed(state, changes), hold)
-
-        return immediate("create_proc", act)
-
-    def _seq_at(self, topic: str, offset: str) -> int | None:
-        if offset == FROM_START:
-            return self.topic_data(topic).first_seq
-        if offset == FROM_NOW:
-            return self.topic_data(topic).next_seq
-        return self.position_after(topic, parse_end(offset))
-
-    def claim(self, proc: str, token: str, count: int, max_bytes: int) -> Op[ClaimResult]:
-        return immediate("claim", lambda: self._claim(proc, token, count, max_bytes))
-
-    def _claim(self, name: str, token: str, count: int, max_bytes: int) -> ClaimResult:
-        state, hold = self._get(name)
-        if state.status == "disabled":
-            return ClaimResult(state="disabled", proc=name, error=state.last_error)
-        if hold is not None:
-            if not hold.is_over(self.now()):
-                return ClaimResult(state="held", proc=name)
-            state = self._give_back(state, hold, failed=None, error=rules.TIMED_OUT)
-            if state.status == "disabled":
-                return ClaimResult(state="disabled", proc=name, error=state.last_error)
-        return self._take(state, token, count, max_bytes)
-
-    def _take(self, state: ProcState, token: str, count: int, max_bytes: int) -> ClaimResult:
-        topic = self.topic_data(state.topic)
-        position = self._position(state)
-        if position is None or position >= topic.next_seq:
-            return ClaimResult(state="empty", proc=state.name)
-        if position < topic.first_seq:
-            return ClaimResult(
-                state="overtaken",
-                proc=state.name,
-                first_seq=position,
-                last_seq=topic.first_seq - 1,
-            )
-        low = position
-        high = min(rules.window(state, low, count), topic.next_seq - 1)
-        batches = within(topic.cover(low, high), max_bytes)
-        high = min(high, batches[-1].last_seq)
-        now = self.now()
-        hold = Hold(token, low, high, rules.deadline(state, now))
-        first_id, last_id = record_id(batches[0].ts, low), record_id(batches[-1].ts, high)
-        self._save(rules.claimed(state, hold, first_id, last_id, now), hold)
-        return ClaimResult(
-            state="claimed",
-            proc=state.name,
-            topic=state.topic,
-            first_seq=low,
-            last_seq=high,
-            deadline=hold.deadline,
-            skipped=state.skipped,
-            batches=tuple(batches),
-        )
-
-    def claim_any(
-        self, procs: Sequence[str], token: str, count: int, max_bytes: int
-    ) -> Op[ClaimResult]:
-        def act() -> ClaimResult:
-            check_known(procs, list(self.data.procs))
-            # Sorting is stable and a dict keeps the order in which procs were made.
-            names = [name for name in self.data.procs if name in procs]
-            turns = sorted(names, key=lambda name: self._get(name)[0].last_claimed_at)
-            # Twice: to give one proc's expired claim back may put a dead letter before another.
-            for name in (*turns, *turns):
-                result = self._claim(name, token, count, max_bytes)
-                if result.state in ("claimed", "overtaken"):
-                    return result
-            return ClaimResult(state="empty", proc="")
-
-        return immediate("claim_any", act)
-
-    def extend(self, proc: str, token: str) -> Op[int | None]:
-        def act() -> int | None:
-            state, hold = self._get(proc)
-            held = check_token(proc, hold, token)
-            deadline = rules.deadline(state, self.now())
-            self._save(state, Hold(token, held.first_seq, held.last_seq, deadline))
-            return deadline
-
-        return immediate("extend", act)
-
-    def ack(self, proc: str, token: str) -> Op[AckResult]:
-        return immediate("ack", lambda: self._ack(proc, token, None))
-
-    def ack_commit(self, proc: str, token: str, call: CommitCall) -> Op[AckResult]:
-        return immediate("ack_commit", lambda: self._ack(proc, token, call))
-
-    def _ack(self, name: str, token: str, call: CommitCall | None) -> AckResult:
-        state, hold = self._get(name)
-        digest = call.digest if call else None
-        if hold is None or hold.token != token:
-            return repeated_ack(state, token, digest)
-        written = self.append(call.parts) if call else None
-        result = AckResult(state.last_claimed_range, written)
-        self._save(rules.acked(state, hold, ack_outcome(digest, result), self.now()), None)
-        return result
-
-    def reclaim(
-        self, proc: str, token: str | None, failed_seq: int | None, error: str | None
-    ) -> Op[str]:
-        def act() -> str:
-            state, hold = self._get(proc)
-            if state.status == "disabled":
-                raise refusals.disabled(proc, state.last_error)
-            if hold is None and token is None:
-                raise refusals.nothing_to_reclaim(proc)
-            held = check_token(proc, hold, token)
-            return self._give_back(state, held, failed=failed_seq, error=error).last_acked_range
-
-        return immediate("reclaim", act)
-
-    def _give_back(
-        self, state: ProcState, hold: Hold, *, failed: int | None, error: str | None
-    ) -> ProcState:
-        after, dead = rules.reclaimed(state, hold, failed=failed, error=error)
-        if dead is not None:
-            [batch] = self.topic_data(state.topic).cover(dead, dead)
-            line = dead_letter(state.name, state.topic, batch, dead, error, state.reclaims + 1)
-            self.append([Part(dead_topic(state.name), 1, line)])
-        self._save(after, None)
-        return after
-
-    def keep_proc(self, proc: str) -> Op[None]:
-        def act() -> None:
-            state, hold = self._get(proc)
-            self._save(rules.seen(state, self.now()), hold)
-
-        return immediate("keep_proc", act)
-
-    def inspect(self, proc: str) -> Op[ProcInfo]:
-        return immediate("inspect", lambda: self._info_of(*self._get(proc)), writes=False)
-
-    def procs(self, topic: str | None) -> Op[list[ProcInfo]]:
-        def act() -> list[ProcInfo]:
-            found = [self._get(name) for name in sorted(self.data.procs)]
-            return [
-                self._info_of(state, hold)
-                for state, hold in found
-                if topic is None or state.topic == topic
-            ]
-
-        return immediate("procs", act, writes=False)
-
-    def disable(self, proc: str) -> Op[ProcInfo]:
-        return immediate("disable", lambda: self._switch(proc, "disabled"))
-
-    def resume(self, proc: str) -> Op[ProcInfo]:
-        return immediate("resume", lambda: self._switch(proc, "active"))
-
-    def _switch(self, proc: str, status: rules.Status) -> ProcInfo:
-        state, hold = self._get(proc)
-        if state.status == status:
-            raise refusals.already(proc, status)
-        return self._save(rules.switched(state, status), hold)
-
-    def destroy(self, proc: str) -> Op[ProcInfo]:
-        def act() -> ProcInfo:
-            last = self._info_of(*self._get(proc))
-            self.put(self.data.procs, proc, None)
-            return last
-
-        return immediate("destroy", act)
-
-    def seek(self, proc: str, offset: str) -> Op[ProcInfo]:
-        def act() -> ProcInfo:
-            state, _ = self._get(proc)
-            cursor = self._seq_at(state.topic, offset)
-            return self._save(rules.sought(state, offset, cursor), None)
-
-        return immediate("seek", act)
-
-    def update_proc(self, proc: str, changes: ProcChanges) -> Op[ProcInfo]:
-        def act() -> ProcInfo:
-            state, hold = self._get(proc)
-            return self._save(rules.changed(state, changes), hold)
-
-        return immediate("update_proc", act)
-
-    def lag(self, proc: str) -> Op[Lag]:
-        def act() -> Lag:
-            state, _ = self._get(proc)
-            topic = self.topic_data(state.topic)
-            position = self._position(state)
-            if position is None or position >= topic.next_seq:
-                return Lag(0, 0.0)
-            low = max(position, topic.first_seq)
-            [oldest] = topic.cover(low, low)
-            return rules.lag(state, low, topic.next_seq, oldest.ts, self.now())
-
-        return immediate("lag", act, writes=False)
-
-    def pending(self, procs: Sequence[str] | None) -> Op[list[str]]:
-        def act() -> list[str]:
-            check_known(procs or [], list(self.data.procs))
-            names = sorted(self.data.procs if procs is None else set(procs))
-            return [name for name in names if self._is_behind(self._get(name)[0])]
-
-        return immediate("pending", act, writes=False)
-
-    def set_ages(self, topic: str, min_age_ms: int | None, max_age_ms: int | None) -> Op[TopicInfo]:
-        def act() -> TopicInfo:
-            self.info_of(topic)
-            data = self.topic_data(topic)
-            data.min_age, data.max_age = min_age_ms, max_age_ms
-            return self.info_of(topic)
-
-        return immediate("set_ages", act)
-
-    def collect(self, topic: str) -> Op[Collected]:
-        def act() -> Collected:
-            self.info_of(topic)
-            data, now = self.topic_data(topic), self.now()
-            states = [state for state, _ in self.data.procs.values() if state.topic == topic]
-            before = data.first_seq
-            data.first_seq = new_floor(
-                first_seq=before,
-                next_seq=data.next_seq,
-                needed=[need for state in states if (need := rules.needs_from(state)) is not None],
-                old_enough=None
-                if data.min_age is None
-                else data.crossing(now - data.min_age).after,
-                too_old=None if data.max_age is None else data.crossing(now - data.max_age).after,
-            )
-            data.batches = [b for b in data.batches if b.last_seq >= data.first_seq]
-            overtaken = sorted(
-                state.name
-                for state in states
-                if state.cursor is not None and state.cursor < data.first_seq
-            )
-            return Collected(topic, before, data.first_seq, tuple(overtaken))
-
-        return immediate("collect", act)
-
-    def collectable(self) -> Op[list[str]]:
-        def act() -> list[str]:
-            return sorted(
-                name
-                for name, topic in self.data.topics.items()
-                if topic.min_age is not None or topic.max_age is not None
-            )
-
-        return immediate("collectable", act, writes=False)
-
-    def take_lease(self, task: str, holder: str, ttl_ms: int, force: bool) -> Op[bool]:
-        def act() -> bool:
-            now = self.now()
-            if not force and self.data.leases.get(task, ("", 0))[1] > now:
-                return False
-            self.put(self.data.leases, task, (holder, now + ttl_ms))
-            return True
-
-        return immediate("take_lease", act)
-
-    def expire(self) -> Op[list[str]]:
-        def act() -> list[str]:
-            now = self.now()
-            gone = [
-                name
-                for name, (state, _) in self.data.procs.items()
-                if state.expires_at is not None and state.expires_at <= now
-            ]
-            for name in gone:
-                self.put(self.data.procs, name, None)
-            for key in [key for key, entry in self.data.once.items() if entry[0] <= now]:
-                self.put(self.data.once, key, None)
-            return sorted(gone)
-
-        return immediate("expire", act)
-
-    def _is_behind(self, state: ProcState) -> bool:
-        position = self._position(state)
-        is_behind = position is not None and position < self.topic_data(state.topic).next_seq
-        return is_behind and state.status == "active"
-
     def diagnose(self, deep: bool) -> Op[list[Finding]]:
         def act() -> list[Finding]:
             topics = self.data.topics.items()
@@ -480,25 +174,6 @@ class MemoryStore(Runner, MemoryTopics):
             ]
 
         return immediate("diagnose", act, writes=False)
-
-    def _get(self, name: str) -> tuple[ProcState, Hold | None]:
-        try:
-            return self.data.procs[name]
-        except KeyError:
-            raise refusals.unknown_proc(name) from None
-
-    def _save(self, state: ProcState, hold: Hold | None) -> ProcInfo:
-        self.put(self.data.procs, state.name, (state, hold))
-        return self._info_of(state, hold)
-
-    def _info_of(self, state: ProcState, hold: Hold | None) -> ProcInfo:
-        return rules.info(state, hold, self._position(state))
-
-    def _position(self, state: ProcState) -> int | None:
-        """The seq the proc hands out next, if it can be told yet."""
-        if state.cursor is not None or self.topic_data(state.topic).next_seq == 0:
-            return state.cursor
-        return self.position_after(state.topic, parse_end(state.offset))
 
 
 class MemorySession(MemoryStore):
