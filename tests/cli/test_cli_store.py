@@ -2,25 +2,24 @@
 
 import sqlite3
 import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psycopg
 import pytest
 import typer
-from calling import Answer, Cli, on
-from typer.testing import CliRunner
+from calling import Cli, on
 
 import headrace
-from headrace.cli import doctor, maintain
+from headrace.cli import doctor
 from headrace.cli.command import Session, guarded
 from headrace.drivers.postgres import diagnosis as postgres_diagnosis
 from headrace.drivers.postgres import schema as postgres_schema
 from headrace.drivers.relational.migrations import Migration, migrations
 from headrace.drivers.sqlite import store as sqlite_store
+from headrace.model.collecting import MaintenanceReport
 from headrace.stores import migration_script
+from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
 
 UNREACHABLE = "postgresql://me:secret@127.0.0.1:1/db"
@@ -117,26 +116,44 @@ def test_mistakes_with_migrate(bare: Cli, args: list[str], code: int, message: s
     assert message in answer.err
 
 
-def test_maintain_is_there_when_the_library_has_it(
+def test_maintain_collects(each: Cli, durable_url: str) -> None:
+    """What was kept for a second only, and is eight years old."""
+    clock = FakeClock()
+    with headrace.connect(durable_url, clock=clock) as hr:
+        hr.commit_many("t", [{"n": n} for n in range(5)])
+        hr.proc("slow", topic="t")
+        hr.keep("t", min_age=None, max_age=1)
+        clock.advance(60)
+        hr.commit("t", {"n": 5})
+    answer = each("maintain")
+    assert (answer.code, answer.err) == (0, "")
+    [titles, row] = [line.split() for line in answer.out.splitlines()]
+    assert titles == ["TOPIC", "COLLECTED", "FROM", "TO", "OVERTAKEN"]
+    assert row == ["t", "6", ":0", ":5", "slow"]
+    assert each("topic", "ls", "--json").json[0]["first_seq"] == 6
+
+
+def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) -> None:
+    headrace.connect(durable_url).close()
+    assert each("maintain") == (0, "", "there was nothing to collect\n")
+    again = each("maintain")
+    assert (again.code, again.out) == (0, "")
+    assert "--force does it anyway" in again.err
+    assert each("maintain", "--json").json["is_skipped"] is True
+    assert each("maintain", "--force", "--json").json == {
+        "is_skipped": False,
+        "collected": [],
+        "expired_procs": [],
+    }
+
+
+def test_maintain_names_live_procs_that_have_gone(
     cli: Cli, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Report(msgspec.Struct):
-        collected: int
-
     headrace.connect(sqlite_url).close()
-    reports: Iterator[Any] = iter([Report(5), Report(5), None])
-    monkeypatch.setattr(headrace.Headrace, "maintain", lambda self: next(reports), raising=False)
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    maintain.register(app)
-
-    def call(*args: str) -> Answer:
-        result = CliRunner().invoke(app, [*args, "-u", sqlite_url])
-        return Answer(result.exit_code, result.stdout, result.stderr)
-
-    assert call("maintain").out == "collected  5\n"
-    assert call("maintain", "--json").json == {"collected": 5}
-    assert call("maintain") == (0, "", "maintenance is done\n")
+    report = MaintenanceReport(expired_procs=("live-1",))
+    monkeypatch.setattr(headrace.Headrace, "maintain", lambda self, *, force: report)
+    assert "live proc 'live-1' was not used any more and is removed" in cli("maintain").err
 
 
 def test_doctor_on_sqlite(cli: Cli, sqlite_url: str) -> None:
@@ -289,6 +306,7 @@ def test_commands_that_look_make_nothing(bare: Cli, durable_url: str) -> None:
         ("proc", "lag"),
         ("proc", "seek", "p", ">", "--yes"),
         ("proc", "destroy", "p", "--yes"),
+        ("maintain",),
         ("doctor",),
     ]
     for look in looks:

@@ -15,7 +15,11 @@ LONGEST_PAUSE = 0.25
 
 
 class Follower:
-    """Looks for new records of a topic, at growing intervals while there are none."""
+    """Looks for new records of a topic, at growing intervals while there are none.
+
+    It leaves no trace: ``live`` would wake sooner, but makes a proc, which holds up
+    collection until it is removed.
+    """
 
     def __init__(self, hr: Headrace, topic: str, seq: int) -> None:
         self._hr = hr

@@ -1,31 +1,54 @@
-"""``headrace maintain``: run the library's maintenance once."""
+"""``headrace maintain``: collect old records and tidy up, once."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-import msgspec
 import typer
 
-from headrace.api import Headrace
 from headrace.cli import output
 from headrace.cli.command import Session, command
+from headrace.model.collecting import MaintenanceReport
 
 
 def register(app: typer.Typer) -> None:
-    """Put the command into place, where the library has maintenance."""
-    if hasattr(Headrace, "maintain"):
-        command(app)(maintain)
+    """Put the command into place."""
+    command(app)(maintain)
 
 
-def maintain(session: Session) -> None:
-    """Do what keeps the store tidy, once."""
+def maintain(
+    session: Session,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Now, although it was done a moment ago.")
+    ] = False,
+) -> None:
+    """Collect old records, and remove live procs and keys that have run out."""
     with session.open() as hr:
-        client: Any = hr
-        report = msgspec.to_builtins(client.maintain())
+        report = hr.maintain(force=force)
     if session.is_json:
         output.document(report)
-    elif isinstance(report, dict) and report:
-        output.fields(list(report.items()))
+    elif report.is_skipped:
+        output.note("skipped: it is being done, or was a moment ago; --force does it anyway")
     else:
-        output.note("maintenance is done")
+        _print(report)
+
+
+def _print(report: MaintenanceReport) -> None:
+    output.table(
+        ["TOPIC", "COLLECTED", "FROM", "TO", "OVERTAKEN"],
+        [
+            [
+                collected.topic,
+                collected.first_seq - collected.from_seq,
+                f":{collected.from_seq}",
+                f":{collected.first_seq - 1}",
+                ", ".join(collected.overtaken),
+            ]
+            for collected in report.collected
+        ],
+    )
+    for name in report.expired_procs:
+        output.note(f"live proc {name!r} was not used any more and is removed")
+    if not report.collected:
+        output.note("there was nothing to collect")
