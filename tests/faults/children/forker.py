@@ -22,11 +22,11 @@ class Family:
     def __init__(self, hr: headrace.Headrace, url: str, ledger: Path) -> None:
         self.hr = hr
         self.url = url
-        self._ledger = ledger
+        self.ledger = ledger
 
     def use(self, name: str, calls: int = 5) -> None:
         """Commit, read and claim, as ``name``."""
-        with Ledger(Path(f"{self._ledger}.{name}")) as book:
+        with Ledger(Path(f"{self.ledger}.{name}")) as book:
             for number in range(calls):
                 wanted = committer.plan(number, TOPICS)
                 committer.commit(self.hr, book, f"{name}-{number}", wanted)
@@ -71,6 +71,27 @@ def child_goes_on_after_the_parent_has_closed(family: Family) -> None:
     pid = fork(work)
     started.wait()
     family.hr.close()
+    closed.send()
+    await_end(pid)
+
+
+def child_goes_on_with_two_clients_of_one_store(family: Family) -> None:
+    started, closed = Signal(), Signal()
+    with headrace.connect(family.url) as second:
+        other = Family(second, family.url, family.ledger)
+        other.use("second")
+
+        def work() -> None:
+            for name, member in (("child", family), ("child-second", other)):
+                member.use(name)
+            started.send()
+            closed.wait()
+            for name, member in (("child-after", family), ("child-second-after", other)):
+                member.use(name)
+
+        pid = fork(work)
+        started.wait()
+        family.hr.close()
     closed.send()
     await_end(pid)
 
@@ -149,6 +170,7 @@ STORIES = {
     for story in (
         both_at_once,
         child_goes_on_after_the_parent_has_closed,
+        child_goes_on_with_two_clients_of_one_store,
         parent_goes_on_after_the_child_has_closed,
         child_that_ends_as_programs_do,
         child_that_does_not_use_it,

@@ -43,6 +43,8 @@ class Gate:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        # The thread that holds the lock for the moment of a fork.
+        self.forker: int | None = None
 
 
 _gates: WeakValueDictionary[tuple[int, str], Gate] = WeakValueDictionary()
@@ -157,9 +159,12 @@ class Connections:
         locks, and would believe itself protected. Who forks inside a transaction of its own
         must not use the client in the child.
         """
-        if is_holding(self.path) or not self._gate.lock.acquire(timeout=FORK_SECONDS):
+        # Another client of the same file may have taken the gate for this very fork.
+        is_ours = self._gate.forker == threading.get_ident()
+        if is_holding(self.path) or not (is_ours or self._gate.lock.acquire(timeout=FORK_SECONDS)):
             yield
             return
+        self._gate.forker = threading.get_ident()
         try:
             with self._readers_lock:
                 self._readers_lock.wait_for(lambda: self._reading == 0, FORK_SECONDS)
@@ -167,7 +172,9 @@ class Connections:
                     self._close_all()
                 yield
         finally:
-            self._gate.lock.release()
+            if not is_ours:
+                self._gate.forker = None
+                self._gate.lock.release()
 
     def checkpoint_if_due(self, writer: sqlite3.Connection) -> None:
         """Move the log into the file when the log has grown; call it inside ``writing``.
