@@ -6,6 +6,7 @@
     ├── InvalidInput            the call itself is wrong; nothing was written
     │   ├── InvalidTopicName    invalid_topic_format
     │   ├── InvalidProcName     invalid_proc_format
+    │   ├── InvalidQueueName    invalid_queue_format
     │   ├── InvalidBody         invalid_log_format
     │   │   └── BodyTooLarge    body_too_large
     │   ├── InvalidPosition     invalid_range_offset
@@ -16,7 +17,9 @@
     │   ├── UnknownStore        unknown_store
     │   ├── UnknownTopic        invalid_topic
     │   ├── UnknownSeq          invalid_tone_id_search
-    │   └── UnknownProc         invalid_proc
+    │   ├── UnknownProc         invalid_proc
+    │   ├── UnknownQueue        unknown_queue
+    │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
     │   ├── ProcDisabled        proc_is_disabled
@@ -25,6 +28,14 @@
     │   ├── ProcOvertaken       proc_overtaken
     │   ├── NothingToReclaim    nothing_to_reclaim
     │   └── ClaimLost           claim_lost
+    ├── QueueError
+    │   ├── QueueExists         queue_exists
+    │   ├── ItemLost            item_lost
+    │   ├── ItemActive          item_active
+    │   ├── SubjectTaken        subject_taken
+    │   ├── NoItemsWaiting      no_items_waiting     retryable
+    │   ├── UpdateRefused       update_refused       retryable
+    │   └── RegisterWorkerError register_worker
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -89,6 +100,12 @@ class InvalidProcName(InvalidInput):
     """A proc name follows the rule of topic names."""
 
     code = "invalid_proc_format"
+
+
+class InvalidQueueName(InvalidInput):
+    """A queue name follows the rule of topic names."""
+
+    code = "invalid_queue_format"
 
 
 class InvalidBody(InvalidInput):
@@ -157,6 +174,18 @@ class UnknownProc(NotFound):
     code = "invalid_proc"
 
 
+class UnknownQueue(NotFound):
+    """No queue has that name."""
+
+    code = "unknown_queue"
+
+
+class UnknownItem(NotFound):
+    """The queue has no item of that id or subject (any more)."""
+
+    code = "unknown_item"
+
+
 class ProcError(HeadraceError):
     """The proc's state does not allow the call."""
 
@@ -203,6 +232,56 @@ class ClaimLost(ProcError):
     """The token is not the one of the proc's current claim."""
 
     code = "claim_lost"
+
+
+class QueueError(HeadraceError):
+    """The state of a queue or of an item does not allow the call."""
+
+    code = "queue_error"
+
+
+class QueueExists(QueueError):
+    """A queue was to be made, and there is one of that name."""
+
+    code = "queue_exists"
+
+
+class ItemLost(QueueError):
+    """The token is not the one of the item's present claim: somebody else has it, or it ended."""
+
+    code = "item_lost"
+
+
+class ItemActive(QueueError):
+    """The item is in flight, and an item in flight is never changed."""
+
+    code = "item_active"
+
+
+class SubjectTaken(QueueError):
+    """Another live item of the queue has the subject."""
+
+    code = "subject_taken"
+
+
+class NoItemsWaiting(QueueError):
+    """Nothing is due in the queue (any more) now."""
+
+    code = "no_items_waiting"
+    retryable = True
+
+
+class UpdateRefused(QueueError):
+    """Workers did not stop in time for new settings; ``unanswered`` names them."""
+
+    code = "update_refused"
+    retryable = True
+
+
+class RegisterWorkerError(QueueError):
+    """The client has a worker for the queue already."""
+
+    code = "register_worker"
 
 
 class KeyReused(HeadraceError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.errors import InvalidProcName, InvalidTopicName
+from headrace.errors import InvalidProcName, InvalidQueueName, InvalidTopicName
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 LONGEST_NAME = 200
@@ -30,6 +30,16 @@ def check_proc(name: object) -> str:
             f"{name!r} cannot name a proc: use 1 to {LONGEST_PROC_NAME} letters, digits, '_' or "
             "'-'.",
             proc=name,
+        )
+    return str(name)
+
+
+def check_queue(name: object) -> str:
+    """Return ``name`` if it may name a queue, else raise ``InvalidQueueName``."""
+    if not _is_name(name):
+        raise InvalidQueueName(
+            f"{name!r} cannot name a queue: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
+            queue=name,
         )
     return str(name)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from headrace.errors import (
     ClaimLost,
+    ItemActive,
+    ItemLost,
     NothingToReclaim,
     ProcAlreadyActive,
     ProcAlreadyDisabled,
@@ -11,7 +13,11 @@ from headrace.errors import (
     ProcError,
     ProcNameTaken,
     ProcOvertaken,
+    QueueExists,
+    SubjectTaken,
+    UnknownItem,
     UnknownProc,
+    UnknownQueue,
     UnknownSeq,
     UnknownTopic,
 )
@@ -75,3 +81,51 @@ def nothing_to_reclaim(name: str) -> NothingToReclaim:
 def already(name: str, status: Status) -> ProcError:
     kind = ProcAlreadyActive if status == "active" else ProcAlreadyDisabled
     return kind(f"proc {name!r} is {status} already.", proc=name)
+
+
+def unknown_queue(name: str) -> UnknownQueue:
+    return UnknownQueue(
+        f"there is no queue {name!r}: push something to it, or create it, or check the name.",
+        queue=name,
+    )
+
+
+def queue_exists(name: str) -> QueueExists:
+    return QueueExists(
+        f"there is a queue {name!r} already: use ref() to get it, update() to change it.",
+        queue=name,
+    )
+
+
+def unknown_item(queue: str, item: int | str) -> UnknownItem:
+    return UnknownItem(
+        f"queue {queue!r} has no item {item!r} (any more): it may have ended without being kept.",
+        queue=queue,
+        item=item,
+    )
+
+
+def item_active(queue: str, item: int) -> ItemActive:
+    return ItemActive(
+        f"item {item} of queue {queue!r} is in flight: wait for its outcome, or push newer "
+        "content with while_active='next'.",
+        queue=queue,
+        item=item,
+    )
+
+
+def item_lost(queue: str, item: int) -> ItemLost:
+    return ItemLost(
+        f"this claim on item {item} of queue {queue!r} does not stand any more: its lease ran "
+        "out and was ended, or it was settled already. Nothing was written.",
+        queue=queue,
+        item=item,
+    )
+
+
+def subject_taken(queue: str, subject: str) -> SubjectTaken:
+    return SubjectTaken(
+        f"a live item of queue {queue!r} has the subject {subject!r}: settle or cancel it first.",
+        queue=queue,
+        subject=subject,
+    )

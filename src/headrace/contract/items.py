@@ -1,0 +1,261 @@
+"""What goes into the operations of queues and comes out of them. See ``contract.values``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headrace.contract.values import CommitCall
+from headrace.model.failures import Failure
+from headrace.model.items import Document, ItemState, Kind
+from headrace.model.queues import WhileActive
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class PushCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One caller's documents for one queue, in order.
+
+    ``push`` leaves alone what exists, ``upsert`` replaces it. ``while_active`` goes before the
+    queue's own setting. With ``debounce_ms`` an upsert makes the item wait so long from now,
+    but no longer than ``max_wait_ms`` from the beginning of its wait.
+    """
+
+    queue: str
+    documents: tuple[Document, ...]
+    mode: Literal["push", "upsert"] = "push"
+    while_active: WhileActive | None = None
+    debounce_ms: int | None = None
+    max_wait_ms: int | None = None
+    key: str | None = None
+    digest: str | None = None
+    key_ttl_ms: int = DAY_MS
+
+
+Skip = Literal["exists", "active", "taken", "fixed"]
+"""Why a document was skipped: a live item has its subject; that item is in flight; the subject
+was used before and still counts; the item says that it may not be updated."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What became of one document that was not simply pushed."""
+
+    index: int
+    outcome: Literal["updated", "next", "skipped"]
+    reason: Skip | None = None
+
+
+class Pushed(msgspec.Struct, frozen=True, tag="pushed"):
+    """What became of a call's documents: an id for each (0 if it has none), and notes on those
+    that were not new. ``next`` is content that waits for the end of an item's claim."""
+
+    ids: tuple[int, ...]
+    notes: tuple[Note, ...] = ()
+
+
+class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
+    """The call's key was used before with other content; nothing of the call was written."""
+
+    key: str
+
+
+PushOutcome = Pushed | PushConflict
+
+
+class Take(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim on the next items of a queue.
+
+    With a ``version`` nothing is handed out unless the queue's settings still have it.
+    ``lease_ms`` of None is the queue's own. ``worker`` is who asks, for people.
+    """
+
+    queue: str
+    token: str
+    count: int
+    lease_ms: int | None = None
+    version: int | None = None
+    worker: str | None = None
+
+
+class Taking(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim got, in the order of the queue.
+
+    ``empty`` means nothing is due; ``paused`` that the queue is; ``stale`` that the settings
+    have another ``version`` by now. ``next_due`` is when the next thing happens by itself (an
+    item becomes due, a lease ends), if that is known: until then only a push brings anything.
+    """
+
+    state: Literal["claimed", "empty", "paused", "stale"]
+    items: tuple[ItemState, ...] = ()
+    version: int = 0
+    now: int = 0
+    next_due: int | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of an item it has claimed, and what is to happen with it at once.
+
+    ``due`` is a time, ``delay_ms`` a wait from now; neither: as the queue's settings say.
+    ``chance`` decides the jitter. ``commits`` and ``pushes`` are written if the outcome counts,
+    in the same transaction, and not at all if it does not.
+    """
+
+    item: int
+    token: str
+    kind: Kind
+    payload: str | None = None
+    format: int = 0
+    due: int | None = None
+    delay_ms: int | None = None
+    failure: Failure | None = None
+    chance: float = 0.0
+    commits: tuple[CommitCall, ...] = ()
+    pushes: tuple[PushCall, ...] = ()
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of an item: where it is now, or ``lost`` if the claim did not stand any more.
+
+    ``due`` is when an item that waits again may run.
+    """
+
+    item: int
+    state: Literal["completed", "planned", "pending", "dead", "dropped", "lost"]
+    due: int | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many items a queue has in each state, and how often things happened in its life.
+
+    ``total`` is the sum of the first five. What is kept of completed and dead items counts.
+    """
+
+    planned: int = 0
+    pending: int = 0
+    active: int = 0
+    completed: int = 0
+    dead: int = 0
+    entered: int = 0
+    picked: int = 0
+    processed: int = 0
+    rescheduled: int = 0
+    rejected: int = 0
+    dropped: int = 0
+    orphaned: int = 0
+    errors: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.planned + self.pending + self.active + self.completed + self.dead
+
+
+COUNTED = Counts.__struct_fields__
+
+
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's numbers: its counts, and how long the oldest due item has been waiting."""
+
+    queue: str
+    counts: Counts
+    oldest_due_ms: int | None = None
+    is_computed: bool = False
+
+
+class EndedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that is completed or dead and was kept."""
+
+    item: ItemState
+    ended_at: int
+    cause: str
+    fingerprint: str | None = None
+    title: str | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead items; all that is given must hold. Times are milliseconds."""
+
+    ids: tuple[int, ...] | None = None
+    fingerprint: str | None = None
+    subject: str | None = None
+    cause: str | None = None
+    before: int | None = None
+    after: int | None = None
+
+
+class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead items that failed alike."""
+
+    fingerprint: str
+    title: str
+    cause: str
+    count: int
+    first_at: int
+    last_at: int
+    example: int
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a waiting item stands: how many are handed out before it."""
+
+    item: ItemState
+    before: int
+    now: int
+
+
+class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a queue's error series."""
+
+    id: int
+    at: int
+    item: int
+    subject: str | None
+    attempt: int
+    worker: str | None
+    failure: Failure
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's counts at a moment: one entry of its metric series."""
+
+    at: int
+    counts: Counts
+
+
+WorkerStatus = Literal["running", "paused", "stopping", "stopped"]
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker: what it shall do, what it does, and under which settings."""
+
+    id: str
+    client: str
+    queue: str
+    desired: WorkerStatus = "running"
+    current: WorkerStatus = "running"
+    version: int = 0
+    started_at: int = 0
+    seen_at: int = 0
+    busy: int = 0
+    done: int = 0
+    failed: int = 0
+    rate: float = 0.0
+    error: str | None = None
+
+
+class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that has workers: where it runs, and when it was last heard of."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    started_at: int = 0
+    seen_at: int = 0
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client's workers shall do, by worker id, and the time."""
+
+    desired: dict[str, WorkerStatus]
+    now: int
