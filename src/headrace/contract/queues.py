@@ -207,15 +207,17 @@ class QueueStore(Protocol):
         ...
 
     def edit_item(
-        self, queue: str, item: int, payload: tuple[str, int] | None, priority: int | None,
+        self,
+        queue: str,
+        item: int,
+        payload: tuple[str, int] | None,
+        priority: int | None,
         due: int | None,
     ) -> Op[ItemState | EndedItem]:
         """Change a waiting or ended item; ``ItemActive`` if it is in flight."""
         ...
 
-    def dead_items(
-        self, queue: str, filter: Filter, after: int, limit: int
-    ) -> Op[list[EndedItem]]:
+    def dead_items(self, queue: str, filter: Filter, after: int, limit: int) -> Op[list[EndedItem]]:
         """Dead items that match, by id, ``after`` excluded."""
         ...
 
@@ -251,7 +253,9 @@ class QueueStore(Protocol):
         """``backlogs`` computed, and the running counts set right by them."""
         ...
 
-    def logged_errors(self, queue: str, item: int | None, before: int, limit: int) -> Op[list[LoggedError]]:
+    def logged_errors(
+        self, queue: str, item: int | None, before: int, limit: int
+    ) -> Op[list[LoggedError]]:
         """The queue's error series, newest first, with ids below ``before``."""
         ...
 

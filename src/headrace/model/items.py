@@ -175,9 +175,7 @@ def killed(
 ) -> Ended:
     """The item is dead because its worker said so."""
     return Ended(
-        replace(
-            _settled(item, now, payload), error=_text(failure) or item.error, state=State.DEAD
-        ),
+        replace(_settled(item, now, payload), error=_text(failure) or item.error, state=State.DEAD),
         State.DEAD,
         "killed",
     )

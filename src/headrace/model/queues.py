@@ -146,7 +146,9 @@ def _check(settings: QueueSettings) -> None:
     for name in ("dead_threshold", "max_crashes"):
         value = getattr(settings, name)
         if value < 1 and value != NO_LIMIT:
-            raise InvalidOption(f"{name} is {value}: use 1 or more, or -1 for no limit.", option=name)
+            raise InvalidOption(
+                f"{name} is {value}: use 1 or more, or -1 for no limit.", option=name
+            )
     for name in ("worker_chunk", "worker_concurrency"):
         value = getattr(settings, name)
         if not 1 <= value <= 10_000:
