@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -130,7 +131,7 @@ def test_two_operations_at_once_are_as_one_after_the_other(stage):
             nonlocal scene
             scene = prepare(stage.client, f"s{next(marks)}_", stage.clock, is_late=is_late)
             return [
-                lambda act=act, one=scene._replace(client=client): answer(act, one)
+                partial(answer, act, scene._replace(client=client))
                 for act, client in zip(acts, clients, strict=True)
             ]
 
