@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 Cut = Literal["before", "after"]
 # The text of the statement on its way there, the tag of its completion on its way back;
-# not COMMITTED, which is in every BEGIN.
-COMMIT = b"COMMIT\0"
+# not COMMITTED, which is in every BEGIN. A simple commit of records is one statement without
+# a COMMIT: its function's name there, its column's name back.
+COMMITS = {"before": (b"COMMIT\0", b".append("), "after": (b"COMMIT\0", b"appended\0")}
 
 
 class Proxy:
@@ -50,7 +51,9 @@ class Proxy:
     def is_due(self, cut: Cut, data: bytes) -> bool:
         """Whether a COMMIT that is passing by is to be cut in this way; then it counts."""
         with self._lock:
-            if COMMIT not in data or not self._plan or self._plan[0] != cut:
+            if not self._plan or self._plan[0] != cut:
+                return False
+            if not any(mark in data for mark in COMMITS[cut]):
                 return False
             self.cuts.append(self._plan.popleft())
             if self._stays_cut:

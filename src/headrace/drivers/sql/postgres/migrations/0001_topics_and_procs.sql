@@ -35,6 +35,8 @@ create table headrace.batch (
     format   smallint not null default 0,
     stage    text
 );
+-- A client makes the ids: a commit that is repeated, because its answer was lost, meets itself.
+create unique index batch_id on headrace.batch (id);
 create unique index batch_place on headrace.batch (topic, base_seq) where base_seq is not null;
 create index batch_time on headrace.batch (topic, ts, base_seq) where base_seq is not null;
 create index batch_unnumbered on headrace.batch (id) where base_seq is null;
@@ -87,6 +89,34 @@ create constraint trigger number_batches after insert on headrace.batch
     deferrable initially deferred
     for each row when (new.base_seq is null and new.stage is null)
     execute function headrace.number_batches();
+
+-- A whole commit in one statement: number a row and store it at the end of its topic. Answers
+-- nothing if there is no such topic. The clock is read when the head is locked. A row that
+-- continues the one before it in the same commit has its time.
+create function headrace.append(
+    topic_name text, row_id uuid, row_count integer, row_body text, row_headers text,
+    continues boolean, moment bigint, channel text
+) returns table (base_seq bigint, ts bigint, now bigint) language plpgsql as $$
+declare
+    head record;
+begin
+    update headrace.topic t
+    set next_seq = t.next_seq + row_count,
+        last_ts = case when continues then t.last_ts
+                       else greatest(t.last_ts, coalesce(moment, headrace.clock())) end
+    where t.name = topic_name
+    returning t.id, t.next_seq - row_count as base_seq, t.last_ts into head;
+    if not found then
+        return;
+    end if;
+    insert into headrace.batch (id, topic, base_seq, count, ts, body, headers)
+    values (row_id, head.id, head.base_seq, row_count, head.last_ts, row_body, row_headers);
+    perform pg_notify(channel, topic_name)
+    where channel is not null
+      and exists (select from headrace.waiter where until > headrace.clock());
+    return query select head.base_seq, head.last_ts, coalesce(moment, headrace.clock());
+end
+$$;
 
 -- lz4 is several times faster than the default, but a server may be built without it.
 do $$
