@@ -9,9 +9,12 @@ from urllib.parse import urlsplit
 
 Cut = Literal["before", "after"]
 # The text of the statement on its way there, the tag of its completion on its way back;
-# not COMMITTED, which is in every BEGIN. A simple commit of records is one statement without
-# a COMMIT: its function's name there, its column's name back.
-COMMITS = {"before": (b"COMMIT\0", b".append("), "after": (b"COMMIT\0", b"appended\0")}
+# not COMMITTED, which is in every BEGIN. Simple commits and claims are one statement each,
+# without a COMMIT: a word of theirs there, the name of a column back.
+COMMITS = {
+    "before": (b"COMMIT\0", b".append(", b".claim_next("),
+    "after": (b"COMMIT\0", b"appended\0", b"held\0"),
+}
 
 
 class Proxy:

@@ -57,7 +57,7 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
 }
 # Nothing looks anything up here.
 INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lease"}
-INSERTS_ON_POSTGRES = {"append", "add_unnumbered", "keep_waiter", "set_clock"}
+INSERTS_ON_POSTGRES = {"append", "claim_next", "add_unnumbered", "keep_waiter", "set_clock"}
 # Seldom, or meant to look at everything.
 COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "collectable"} | {
     "drop_expired_procs"

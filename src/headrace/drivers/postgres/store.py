@@ -17,8 +17,8 @@ from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
-from headrace.drivers.postgres import appending, diagnosis, failures, sessions
+from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
+from headrace.drivers.postgres import appending, claiming, diagnosis, failures, sessions
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
@@ -52,7 +52,7 @@ from headrace.waking.bell import Waiter
 T = TypeVar("T")
 
 DIALECT = Dialect(
-    folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "append", "late", "wake")
+    folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "alone", "late", "wake")
 )
 POOL_SIZE = 10
 
@@ -181,6 +181,14 @@ class PostgresStore(Runner, Maintenance):
         self, calls: Sequence[CommitCall]
     ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
         return appending.commit_at_once(self, calls)
+
+    def claim_at_once(
+        self, proc: str, token: str, count: int, max_bytes: int
+    ) -> Callable[[], Steps[ClaimResult]]:
+        def under_lock() -> Steps[ClaimResult]:
+            return self._claim(proc, token, count, max_bytes)
+
+        return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
 
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
@@ -326,8 +334,9 @@ class PostgresStore(Runner, Maintenance):
         """Send statements outside of a transaction: several in one go are one all the same."""
         self.probe(op.name, point)
         self.probe(op.name, "commit")
+        opening = () if op.relaxed else self._opening
         try:
-            rows = yield Send(connection, self._opening + statements, to_the_end=True)
+            rows = yield Send(connection, opening + statements, to_the_end=True)
         except pg.UniqueViolation as error:
             if error.diag.constraint_name != "batch_id":
                 raise
@@ -336,7 +345,7 @@ class PostgresStore(Runner, Maintenance):
             if not failures.is_lost(error, connection):
                 raise
             raise InDoubt(self._unknown(op)) from error
-        return rows[len(self._opening) :]  # type: ignore[no-any-return]  # a list of rows
+        return rows[len(opening) :]  # type: ignore[no-any-return]  # a list of rows
 
     def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""

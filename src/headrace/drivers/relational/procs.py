@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -101,7 +101,14 @@ class Procs(Topics):
             lambda: self._claim(proc, token, count, max_bytes),
             relaxed=True,
             repeatable=True,
+            alone=self.claim_at_once(proc, token, count, max_bytes),
         )
+
+    def claim_at_once(
+        self, proc: str, token: str, count: int, max_bytes: int
+    ) -> Callable[[], Steps[ClaimResult]] | None:
+        """The claim without a transaction around it, if the database can."""
+        return None
 
     def _claim(self, name: str, token: str, count: int, max_bytes: int) -> Steps[ClaimResult]:
         proc = yield from self._lock(name)

@@ -232,7 +232,7 @@ class Topics:
     ) -> Steps[tuple[TopicInfo, list[Batch]]]:
         """The head and the batches that cover ``low..high``; ``UnknownTopic`` without records."""
         read = self.sql.read_down if descending else self.sql.read_up
-        known = self._last_rows.get(topic)
+        known = self.known_row(topic)
         rows = yield read(
             topic=topic,
             low=low,
@@ -254,17 +254,22 @@ class Topics:
                 body = known[1]
             batches.append(Batch(row["base_seq"], row["count"], row["ts"], body, row["headers"]))
         if batches:
-            self._remember(topic, str(rows[len(batches) - 1]["id"]), batches[-1].body)
+            self.remember_row(topic, str(rows[len(batches) - 1]["id"]), batches[-1].body)
         return TopicInfo(topic, head["first_seq"], head["next_seq"], head["last_ts"]), batches
 
     # Small claims read the same large row again and again: its text is kept, the last row
     # of each topic, and not sent again. Exact, because a row with an id never changes.
     _last_rows: dict[str, tuple[str, str]]
 
-    def _remember(self, topic: str, row_id: str, body: str) -> None:
+    def known_row(self, reader: str) -> tuple[str, str] | None:
+        """The id and text of the row that was last read for a reader, if it is still known."""
+        return self._last_rows.get(reader)
+
+    def remember_row(self, reader: str, row_id: str, body: str) -> None:
+        """Keep a row's text for the reader's next look."""
         if len(self._last_rows) > 64:
             self._last_rows.clear()
-        self._last_rows[topic] = (row_id, body)
+        self._last_rows[reader] = (row_id, body)
 
     def cut(self, topic: str, end: Position) -> Steps[Crossing | None]:
         if end.ts is None:
