@@ -64,12 +64,20 @@ GOALS = [
         "commit-1000 postgres", "commit-1000 redis", 1.2, 2.5,
     ),
     _faster(
+        "PostgreSQL commit 1000 vs Redis without AOF, hiredis",
+        "commit-1000 postgres", "commit-1000 redis hiredis", 1.2, 2.5,
+    ),
+    _faster(
         "PostgreSQL commit 1000 vs NATS",
         "commit-1000 postgres", "commit-1000 nats", 3.5, 8,
     ),
     _faster(
         "PostgreSQL commit 100 vs Redis AOF always",
         "commit-100 postgres", "commit-100 redis aof", 2, 4,
+    ),
+    _faster(
+        "PostgreSQL commit 100 vs Redis AOF always, hiredis",
+        "commit-100 postgres", "commit-100 redis aof hiredis", 2, 4,
     ),
     _faster(
         "PostgreSQL 64 asyncio callers vs one",
@@ -82,6 +90,10 @@ GOALS = [
     _faster(
         "SQLite safe commit 1000 vs Redis without AOF",
         "commit-1000 sqlite safe", "commit-1000 redis", 1.6, 2.5,
+    ),
+    _faster(
+        "SQLite safe commit 1000 vs Redis without AOF, hiredis",
+        "commit-1000 sqlite safe", "commit-1000 redis hiredis", 1.6, 2.5,
     ),
     _faster(
         "PostgreSQL read 1000 vs XRANGE, redis-py",
@@ -114,6 +126,15 @@ GOALS = [
     Goal(
         "SQLite relaxed live proc vs XREAD BLOCK, p50",
         Value("live sqlite relaxed", "p50"), Value("live redis", "p50"), 1.5, 1, is_limit=True,
+    ),
+    Goal(
+        "SQLite relaxed live proc vs XREAD BLOCK, hiredis, p50",
+        Value("live sqlite relaxed", "p50"), Value("live redis hiredis", "p50"), 1.5, 1,
+        is_limit=True,
+    ),
+    Goal(
+        "PostgreSQL live proc vs XREAD BLOCK, hiredis, p50",
+        Value("live postgres", "p50"), Value("live redis hiredis", "p50"), 4, 2.5, is_limit=True,
     ),
     Goal(
         "PostgreSQL live proc vs XREAD BLOCK, p50",

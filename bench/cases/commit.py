@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench import ours
@@ -10,6 +10,7 @@ from bench.bodies import slices
 from bench.lab import Contender, Facts, Lab
 from bench.measure import rate
 from bench.peers.pipeproc import PipeProc
+from bench.peers.redis_streams import RedisServer
 
 import headrace
 
@@ -17,14 +18,16 @@ import headrace
 def thousand(lab: Lab) -> Iterator[Contender]:
     yield from lab.offer("commit-1000 postgres", _postgres, "postgres", size=1000)
     yield from lab.offer("commit-1000 sqlite safe", _sqlite, size=1000)
-    yield from lab.offer("commit-1000 redis", _stream, "redis", size=1000)
-    yield from lab.offer("commit-1000 nats", _stream, "nats", size=1000)
+    yield from lab.offer("commit-1000 redis", _redis, "redis", size=1000, in_c=False)
+    yield from lab.offer("commit-1000 redis hiredis", _redis, "redis", size=1000, in_c=True)
+    yield from lab.offer("commit-1000 nats", _nats, "nats", size=1000)
     yield from lab.offer("commit-1000 pipeproc", _pipeproc, "pipeproc", size=1000)
 
 
 def hundred(lab: Lab) -> Iterator[Contender]:
     yield from lab.offer("commit-100 postgres", _postgres, "postgres", size=100)
-    yield from lab.offer("commit-100 redis aof", _stream, "redis-aof", size=100)
+    yield from lab.offer("commit-100 redis aof", _redis, "redis-aof", size=100, in_c=False)
+    yield from lab.offer("commit-100 redis aof hiredis", _redis, "redis-aof", size=100, in_c=True)
 
 
 def _postgres(lab: Lab, key: str, server: ours.Postgres, *, size: int) -> Contender:
@@ -50,16 +53,28 @@ def _headrace(lab: Lab, key: str, store: str, url: str, facts: Facts, size: int)
     return Contender(key, f"{store}, commit {size} a call", "records/s", facts, sample)
 
 
-def _stream(lab: Lab, key: str, server: Any, *, size: int) -> Contender:
-    facts = server.facts() if callable(server.facts) else server.facts
+def _redis(lab: Lab, key: str, server: RedisServer, *, size: int, in_c: bool) -> Contender:
+    def stream(name: str) -> Any:
+        return server.stream(name, in_c=in_c)
+
+    return _streaming(lab, key, stream, server.facts(in_c=in_c), size)
+
+
+def _nats(lab: Lab, key: str, server: Any, *, size: int) -> Contender:
+    return _streaming(lab, key, server.stream, server.facts, size)
+
+
+def _streaming(
+    lab: Lab, key: str, stream: Callable[[str], Any], facts: Facts, size: int
+) -> Contender:
     batches = slices(lab.bodies, size)
 
     def sample(turn: int) -> dict[str, float]:
-        stream = server.stream(f"orders-{size}-{turn}")
+        log = stream(f"orders-{size}-{turn}-{len(key)}")
         try:
-            return {"rate": rate(lambda: stream.append(next(batches)), lab.settings.seconds)}
+            return {"rate": rate(lambda: log.append(next(batches)), lab.settings.seconds)}
         finally:
-            stream.drop()
+            log.drop()
 
     title = f"{facts.server.partition(' ')[0]}, append {size} a call"
     return Contender(key, title, "records/s", facts, sample)

@@ -32,7 +32,8 @@ Send = Callable[[bool], None]
 def contenders(lab: Lab) -> Iterator[Contender]:
     yield from lab.offer("live postgres", _postgres, "postgres")
     yield from lab.offer("live sqlite relaxed", _sqlite)
-    yield from lab.offer("live redis", _redis, "redis")
+    yield from lab.offer("live redis", _redis, "redis", in_c=False)
+    yield from lab.offer("live redis hiredis", _redis, "redis", in_c=True)
     yield from lab.offer("live pipeproc", _pipeproc, "pipeproc")
 
 
@@ -57,15 +58,17 @@ def _headrace(lab: Lab, key: str, store: str, url: str, facts: Facts) -> Contend
     return _contender(lab, key, f"{store}, live proc", facts, send, _receiver(lab, "headrace", url))
 
 
-def _redis(lab: Lab, key: str, server: RedisServer) -> Contender:
-    stream = server.stream(TOPIC)
+def _redis(lab: Lab, key: str, server: RedisServer, *, in_c: bool) -> Contender:
+    topic = f"{TOPIC}-hiredis" if in_c else TOPIC
+    stream = server.stream(topic, in_c=in_c)
     lab.phase.callback(stream.drop)
 
     def send(is_warm: bool) -> None:
         stream.append_one({"sent": time.monotonic_ns(), "warm": is_warm})
 
-    receiver = _receiver(lab, "redis", str(server.port))
-    return _contender(lab, key, "Redis, XREAD BLOCK", server.facts(), send, receiver)
+    receiver = _receiver(lab, "hiredis" if in_c else "redis", str(server.port), topic)
+    facts = server.facts(in_c=in_c)
+    return _contender(lab, key, "Redis, XREAD BLOCK", facts, send, receiver)
 
 
 def _pipeproc(lab: Lab, key: str, peer: PipeProc) -> Contender:
@@ -78,15 +81,15 @@ def _pipeproc(lab: Lab, key: str, peer: PipeProc) -> Contender:
     return _contender(lab, key, "PipeProc, liveProc", peer.facts, send, receiver.lines)
 
 
-def _receiver(lab: Lab, kind: str, where: str) -> LineReader:
-    return lab.phase.enter_context(_receiving(kind, where))
+def _receiver(lab: Lab, kind: str, where: str, topic: str = TOPIC) -> LineReader:
+    return lab.phase.enter_context(_receiving(kind, where, topic))
 
 
 @contextmanager
-def _receiving(kind: str, where: str) -> Iterator[LineReader]:
+def _receiving(kind: str, where: str, topic: str) -> Iterator[LineReader]:
     """A process that prints a line of JSON for each record, with the time it took."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.cases.live_receiver", kind, where, TOPIC],
+        [sys.executable, "-m", "bench.cases.live_receiver", kind, where, topic],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )

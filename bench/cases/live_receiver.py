@@ -20,10 +20,11 @@ def main(kind: str, where: str, topic: str) -> None:
 
 
 def _bodies(kind: str, where: str, topic: str) -> Iterator[dict[str, Any]]:
-    if kind == "redis":
+    if kind in ("redis", "hiredis"):
         from bench.peers.redis_streams import RedisServer
 
-        yield from RedisServer(int(where), durability="", version="").stream(topic).follow(IDLE_MS)
+        server = RedisServer(int(where), durability="", version="")
+        yield from server.stream(topic, in_c=kind == "hiredis").follow(IDLE_MS)
     else:
         import headrace
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -10,7 +10,9 @@ import pytest
 
 import headrace
 from headrace.drivers.postgres import schema as postgres_schema
+from headrace.drivers.postgres.store import Send
 from headrace.drivers.relational.migrations import Migration, migrations
+from headrace.drivers.relational.sql import Statement
 from headrace.errors import (
     SchemaTooNew,
     SchemaTooOld,
@@ -121,25 +123,40 @@ def test_many_clients_may_create_the_schema_at_once(postgres_url: str) -> None:
         client.close()
 
 
-def watched(client: headrace.Headrace) -> dict[str, str]:
-    """synchronous_commit as each operation sees it just before COMMIT."""
-    seen: dict[str, str] = {}
+LOOK = Statement("look", "select current_setting('synchronous_commit') as sync", {})
+
+
+def watch(client: headrace.Headrace, tell: Callable[[str], object]) -> None:
+    """Tell synchronous_commit as it is in each transaction that writes, at its end."""
     store = client._store
     send = store.perform
 
     def perform(action: Any) -> Any:
-        statements = getattr(action, "statements", ())
-        if statements and statements[0].name == "commit":
-            row = action.connection.execute("show synchronous_commit").fetchone()
-            seen[current[0]] = row["synchronous_commit"]
-        return send(action)
+        statements = list(getattr(action, "statements", ()))
+        names = [statement.name for statement in statements]
+        ends = {"commit": 0, "append": 1, "claim_next": 1}
+        [place] = [names.index(name) + n for name, n in ends.items() if name in names] or [None]
+        if place is None:
+            return send(action)
+        # Before COMMIT, or behind a statement that is a transaction by itself.
+        statements.insert(place, LOOK)
+        rows = send(Send(action.connection, tuple(statements)))
+        tell(rows.pop(place)[0]["sync"])
+        return rows
 
+    store.perform = perform
+
+
+def watched(client: headrace.Headrace) -> dict[str, str]:
+    """synchronous_commit as each operation has it."""
+    seen: dict[str, str] = {}
     current = [""]
 
     def probe(operation: str, point: object) -> None:
         current[0] = operation
 
-    store.perform, store.probe = perform, probe
+    client._store.probe = probe
+    watch(client, lambda sync: seen.update({current[0]: sync}))
     client.commit("t", {})
     proc = client.proc("p", topic="t")
     proc.claim().ack()
@@ -170,21 +187,11 @@ def test_a_claim_that_buries_a_record_waits_for_the_disk(postgres_url: str) -> N
         client.commit_many("t", [{"n": 1}, {"n": 2}])
         proc = client.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
         proc.claim()
-        store = client._store
-        send = store.perform
-
-        def perform(action: Any) -> Any:
-            statements = getattr(action, "statements", ())
-            if statements and statements[0].name == "commit":
-                row = action.connection.execute("show synchronous_commit").fetchone()
-                seen.append(row["synchronous_commit"])
-            return send(action)
-
-        store.perform = perform
+        watch(client, seen.append)
         clock.advance(10)
         assert [record.seq for record in proc.claim()] == [1]
         assert client.length("p-dead") == 1
-    assert seen == ["on"]
+    assert seen[-1] == "on"
 
 
 def test_safe_holds_although_the_server_defaults_to_off(postgres_url: str) -> None:

@@ -9,8 +9,12 @@ from urllib.parse import urlsplit
 
 Cut = Literal["before", "after"]
 # The text of the statement on its way there, the tag of its completion on its way back;
-# not COMMITTED, which is in every BEGIN.
-COMMIT = b"COMMIT\0"
+# not COMMITTED, which is in every BEGIN. Simple commits and claims are one statement each,
+# without a COMMIT: a word of theirs there, the name of a column back.
+COMMITS = {
+    "before": (b"COMMIT\0", b".append(", b".claim_next("),
+    "after": (b"COMMIT\0", b"appended\0", b"held\0"),
+}
 
 
 class Proxy:
@@ -50,7 +54,9 @@ class Proxy:
     def is_due(self, cut: Cut, data: bytes) -> bool:
         """Whether a COMMIT that is passing by is to be cut in this way; then it counts."""
         with self._lock:
-            if COMMIT not in data or not self._plan or self._plan[0] != cut:
+            if not self._plan or self._plan[0] != cut:
+                return False
+            if not any(mark in data for mark in COMMITS[cut]):
                 return False
             self.cuts.append(self._plan.popleft())
             if self._stays_cut:

@@ -39,6 +39,21 @@ def test_every_interleaving_is_played_once(left, right):
     assert len(set(map(tuple, orders))) == len(orders) == comb(left + right, left)
 
 
+@pytest.mark.parametrize(("limit", "count"), [(0, 2), (1, 2 + 1 + 2), (None, comb(5, 2))])
+def test_interruptions_can_be_limited(limit, count):
+    """With none, one session after the other; with one, each step but the last may be one."""
+    sessions = [Session("a"), Session("b")]
+    steps = (2, 3)
+
+    def script(number):
+        return [
+            stopping(session, times, []) for session, times in zip(sessions, steps, strict=True)
+        ]
+
+    runs = list(Stepper(sessions).interleavings(script, interruptions=limit))
+    assert len(runs) == count
+
+
 def test_a_session_that_waits_for_another_is_passed_over():
     """A lock held by one session leaves only the interleavings that respect it."""
     sessions = [Session("a"), Session("b")]

@@ -51,12 +51,13 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
         "since": TS + ROWS - 50,
         "id": "00000000-0000-0000-0000-000000000000",
     },
+    "find_batches": {"ids": ["00000000-0000-0000-0000-000000000000"]},
     "notify": {"channel": "c", "topics": "t"},
     "drop_waiter": {"id": "00000000-0000-0000-0000-000000000000"},
 }
 # Nothing looks anything up here.
 INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lease"}
-INSERTS_ON_POSTGRES = {"add_unnumbered", "keep_waiter", "set_clock"}
+INSERTS_ON_POSTGRES = {"append", "claim_next", "add_unnumbered", "keep_waiter", "set_clock"}
 # Seldom, or meant to look at everything.
 COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "collectable"} | {
     "drop_expired_procs"
@@ -66,7 +67,7 @@ FILL = """
 insert into headrace.topic (name, next_seq, last_ts)
     select 't-' || n, {rows}, {ts} + {rows} from series where n < 200;
 insert into headrace.batch (id, topic, base_seq, count, ts, body)
-    select '00000000-0000-0000-0000-000000000001', 7, n, 1, {ts} + n, '{{}}' from series;
+    select {id}, 7, n, 1, {ts} + n, '{{}}' from series;
 insert into headrace.once (scope, key, until) select 'commit', 'k-' || n, n from series;
 insert into headrace.proc (name, topic, origin, created_at, max_reclaims, on_max_reclaims_reached)
     select 'p-' || n, 7, '>', 0, 10, 'disable' from series where n < 2000;
@@ -94,7 +95,8 @@ def large_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.C
         "insert into series select n from s",
         (ROWS,),
     )
-    connection.executescript(FILL.format(rows=ROWS, ts=TS).replace("headrace.", "headrace_"))
+    fill = FILL.format(rows=ROWS, ts=TS, id="printf('%d', n)")
+    connection.executescript(fill.replace("headrace.", "headrace_"))
     yield connection
     connection.close()
 
@@ -116,7 +118,8 @@ def large_postgres(postgres: PrivatePostgres) -> Iterator[psycopg.Connection]:
     headrace.connect(f"{postgres.url}?schema=plans").close()
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"create temp table series as select generate_series(0, {ROWS}) n")
-        connection.execute(FILL.format(rows=ROWS, ts=TS).replace("headrace.", "plans.").encode())
+        fill = FILL.format(rows=ROWS, ts=TS, id="gen_random_uuid()")
+        connection.execute(fill.replace("headrace.", "plans.").encode())
         connection.execute("analyze")
         yield connection
         connection.execute("drop schema plans cascade")

@@ -25,9 +25,11 @@ class Op(Generic[T]):
     ``relaxed``     losing it in a crash is harmless, so it need not wait for the disk.
     ``repeatable``  running it twice gives the same answer and the same state, so a runner
                     that lost its connection at COMMIT may simply run it again.
+    ``alone``       other steps for a runner that runs this operation and nothing else in a
+                    transaction; what composes it uses the ordinary ones.
     """
 
-    __slots__ = ("_steps", "_was_run", "name", "relaxed", "repeatable", "writes")
+    __slots__ = ("_alone", "_steps", "_was_run", "name", "relaxed", "repeatable", "writes")
 
     def __init__(
         self,
@@ -37,17 +39,24 @@ class Op(Generic[T]):
         writes: bool = True,
         relaxed: bool = False,
         repeatable: bool = False,
+        alone: Callable[[], Steps[T]] | None = None,
     ) -> None:
         self.name = name
         self.writes = writes
         self.relaxed = relaxed
         self.repeatable = repeatable
         self._steps = steps
+        self._alone = alone or steps
         self._was_run = False
 
     def __iter__(self) -> Steps[T]:
         self.accept()
         return self._steps()
+
+    def alone(self) -> Steps[T]:
+        """The steps for a transaction of its own."""
+        self.accept()
+        return self._alone()
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

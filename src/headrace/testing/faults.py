@@ -7,6 +7,7 @@ for all of them, not for those that happened to occur.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -180,37 +181,29 @@ class Stepper:
         self._endings = 0
         self._is_abandoned = False
 
-    def interleavings(self, script: Callable[[int], Sequence[Act]]) -> Iterator[Run]:
+    def interleavings(
+        self, script: Callable[[int], Sequence[Act]], *, interruptions: int | None = None
+    ) -> Iterator[Run]:
         """Every interleaving in turn; ``script(number)`` gives what each session does in it.
 
-        Each one starts from nothing, so a script uses new names every time.
+        Each one starts from nothing, so a script uses new names every time. With a number
+        of ``interruptions``, only those in which sessions that could go on are stopped for
+        another at most so many times: few, and most races are among them.
         """
-        choices: list[int] = []
-        for number in _count():
-            options: list[int] = []
-            yield self._play(number, script(number), choices, options)
-            while options and choices[-1] + 1 >= options[-1]:
-                choices.pop()
-                options.pop()
-            if not options:
+        path = _Path(interruptions)
+        for number in itertools.count():
+            yield self._play(number, script(number), path)
+            if not path.advance():
                 return
-            choices[-1] += 1
 
-    def _play(
-        self, number: int, acts: Sequence[Act], choices: list[int], options: list[int]
-    ) -> Run:
+    def _play(self, number: int, acts: Sequence[Act], path: _Path) -> Run:
         self._moves, self._stuck, self._endings, self._is_abandoned = [], set(), 0, False
         try:
             for session, act in zip(self.sessions, acts, strict=True):
                 session._begin(self, act)
                 self._settle()
             while any(session.state != "ended" for session in self.sessions):
-                ready = self._ready()
-                if len(options) == len(choices):
-                    choices.append(0)
-                choice = min(choices[len(options)], len(ready) - 1)
-                options.append(len(ready))
-                self._let_go(ready[choice])
+                self._let_go(path.choose(self._ready()))
         finally:
             self._release_all()
         results = [session.result for session in self.sessions]
@@ -289,8 +282,42 @@ class Stepper:
                 session._thread.join(PATIENCE)
 
 
-def _count() -> Iterator[int]:
-    number = 0
-    while True:
-        yield number
-        number += 1
+class _Path:
+    """The choices of one run after the other, depth first."""
+
+    def __init__(self, interruptions: int | None) -> None:
+        self._interruptions = interruptions
+        self._choices: list[int] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._options: list[int] = []
+        self._last: Session | None = None
+        self._left = self._interruptions
+
+    def choose(self, ready: list[Session]) -> Session:
+        """Who moves next: as decided before, or else whoever moved last, if it can."""
+        could_go_on = self._last in ready
+        if could_go_on:
+            ready = sorted(ready, key=lambda session: session is not self._last)
+            ready = ready[:1] if self._left == 0 else ready
+        depth = len(self._options)
+        if depth == len(self._choices):
+            self._choices.append(0)
+        self._options.append(len(ready))
+        chosen = ready[min(self._choices[depth], len(ready) - 1)]
+        if could_go_on and chosen is not self._last and self._left is not None:
+            self._left -= 1
+        self._last = chosen
+        return chosen
+
+    def advance(self) -> bool:
+        """Decide otherwise at the last point where one can; False when all was tried."""
+        del self._choices[len(self._options) :]
+        while self._choices and self._choices[-1] + 1 >= self._options[len(self._choices) - 1]:
+            self._choices.pop()
+        if not self._choices:
+            return False
+        self._choices[-1] += 1
+        self._begin()
+        return True

@@ -15,6 +15,7 @@ _GONE = (
 )
 _COLLIDED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 _NOT_NOW = (pg.ReadOnlySqlTransaction, pg.TooManyConnections, pg.DiskFull, pg.OutOfMemory)
+_MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
 _PREPARED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 
 
@@ -56,7 +57,7 @@ def unavailable(error: BaseException, place: str) -> StoreUnavailable:
 
 def final(error: psycopg.Error, place: str) -> HeadraceError:
     """The error for what trying again will not cure."""
-    if isinstance(error, (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)):
+    if isinstance(error, _MISSING):
         return StoreError(
             f"Headrace's tables at {place} are missing or not as they were made: "
             f"{_first_line(error)}. Connect anew to create them.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
@@ -27,7 +28,13 @@ def _execute(connection: AnyConnection, statement: Statement) -> psycopg.Cursor[
 
 
 def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
-    return cursor.fetchall() if cursor.description else []
+    return cursor.fetchall() if _has_rows(cursor) else []
+
+
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    # Not cursor.description, which makes an object for every column to be asked.
+    result = cursor.pgresult
+    return result is not None and result.status == ExecStatus.TUPLES_OK
 
 
 async def asend(
@@ -49,4 +56,4 @@ async def _aexecute(
 
 
 async def _arows(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
-    return await cursor.fetchall() if cursor.description else []
+    return await cursor.fetchall() if _has_rows(cursor) else []

@@ -17,8 +17,8 @@ from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities, Finding
-from headrace.drivers.postgres import diagnosis, failures, sessions
+from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
+from headrace.drivers.postgres import appending, claiming, diagnosis, failures, sessions
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
@@ -31,9 +31,11 @@ from headrace.drivers.relational.sql import (
     Announce,
     Dialect,
     Evidence,
+    Finally,
     Insist,
     Sql,
     Statement,
+    Whole,
 )
 from headrace.drivers.running import (
     FIRST_DELAY,
@@ -50,7 +52,7 @@ from headrace.waking.bell import Waiter
 T = TypeVar("T")
 
 DIALECT = Dialect(
-    folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "late", "wake")
+    folder="postgres", word="headrace.", style="pyformat", nouns=(*NOUNS, "alone", "late", "wake")
 )
 POOL_SIZE = 10
 
@@ -100,7 +102,7 @@ class LostAtCommit(Exception):
     """The connection broke between COMMIT and its answer."""
 
     def __init__(
-        self, identity: dict[str, str], evidence: Statement | None, result: object
+        self, identity: dict[str, str] | None, evidence: Statement | None, result: object
     ) -> None:
         super().__init__()
         self.identity = identity
@@ -175,6 +177,19 @@ class PostgresStore(Runner, Maintenance):
         sql = Sql(DIALECT._replace(nouns=("doctor",)), name)
         return Op("diagnose", lambda: diagnosis.examine(site, sql), writes=False)
 
+    def commit_at_once(
+        self, calls: Sequence[CommitCall]
+    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+        return appending.commit_at_once(self, calls)
+
+    def claim_at_once(
+        self, proc: str, token: str, count: int, max_bytes: int
+    ) -> Callable[[], Steps[ClaimResult]]:
+        def under_lock() -> Steps[ClaimResult]:
+            return self._claim(proc, token, count, max_bytes)
+
+        return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
+
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
         return psycopg.connect(
@@ -248,11 +263,16 @@ class PostgresStore(Runner, Maintenance):
             answer = rows[0] if isinstance(request, Statement) else rows
 
     def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
-        opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), _IDENTIFY)
-        identity: dict[str, str] = {}
+        # A claim that is lost is no loss: it need not be asked about, only repeated.
+        asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
+        opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), *asked)
+        # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
+        closing: tuple[Statement, ...] = ()
+        is_begun = was_sent = False
+        identity: dict[str, str] | None = None
         evidence: Statement | None = None
         announced: set[str] = set()
-        steps = iter(op)
+        steps = op.alone()
         answer: Any = None
         point = 0
         while True:
@@ -262,7 +282,7 @@ class PostgresStore(Runner, Maintenance):
                 result: T = stop.value
                 break
             except HeadraceError:
-                if identity:
+                if is_begun:
                     yield Send(connection, (_ROLLBACK,))
                 raise
             if isinstance(request, Evidence):
@@ -273,40 +293,68 @@ class PostgresStore(Runner, Maintenance):
                 answer = None
                 continue
             if isinstance(request, Insist):
-                if op.relaxed and self._is_safe and identity:
-                    yield Send(connection, (_WAIT_FOR_DISK,))
+                if op.relaxed and self._is_safe and is_begun:
+                    closing += (_WAIT_FOR_DISK,)
                 answer = None
+                continue
+            if isinstance(request, Finally):
+                closing, answer = closing + request.statements, None
+                continue
+            if isinstance(request, Whole):
+                answer = yield from self._send_whole(connection, op, request.statements, point)
+                point += 1
+                was_sent = True
                 continue
             self.probe(op.name, point)
             point += 1
-            first = () if identity else opening
-            rows = yield Send(connection, first + _as_tuple(request))
-            if first:
-                identity = rows[len(first) - 1][0]
-                rows = rows[len(first) :]
+            before = closing if is_begun else opening + closing
+            closing = ()
+            rows = yield Send(connection, before + _as_tuple(request))
+            if not is_begun and asked:
+                identity = rows[len(opening) - 1][0]
+            is_begun = True
+            rows = rows[len(before) :]
             answer = rows[0] if isinstance(request, Statement) else rows
-        if identity:
+        if is_begun:
             self.probe(op.name, "commit")
             try:
-                yield Send(connection, (_COMMIT,), to_the_end=True)
+                yield Send(connection, (*closing, _COMMIT), to_the_end=True)
             except psycopg.Error as error:
                 if not failures.is_lost(error, connection):
                     raise
                 raise LostAtCommit(identity, evidence, result) from error
-            self.wakes.ring(announced)
+        self.wakes.ring(announced)
+        if is_begun or was_sent:
             self.probe(op.name, "committed")
         return result
+
+    def _send_whole(
+        self, connection: Any, op: Op[Any], statements: tuple[Statement, ...], point: int
+    ) -> Work[list[Any] | None]:
+        """Send statements outside of a transaction: several in one go are one all the same."""
+        self.probe(op.name, point)
+        self.probe(op.name, "commit")
+        opening = () if op.relaxed else self._opening
+        try:
+            rows = yield Send(connection, opening + statements, to_the_end=True)
+        except pg.UniqueViolation as error:
+            if error.diag.constraint_name != "batch_id":
+                raise
+            return None
+        except psycopg.Error as error:
+            if not failures.is_lost(error, connection):
+                raise
+            raise InDoubt(self._unknown(op)) from error
+        return rows[len(opening) :]  # type: ignore[no-any-return]  # a list of rows
 
     def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
         op.accept()
-        unknown = OutcomeUnknown(
-            f"the connection to {self.place} broke while {op.name!r} was being committed and "
-            "the server cannot say what became of it: look, or repeat it with an idempotency key.",
-            operation=op.name,
-        )
+        unknown = self._unknown(op)
         error = lost.__cause__
         assert error is not None
+        if lost.identity is None:
+            raise InDoubt(unknown) from error
         give_up = time.monotonic() + self.patience
         delay = FIRST_DELAY
         while time.monotonic() < give_up:
@@ -325,6 +373,13 @@ class PostgresStore(Runner, Maintenance):
         if op.repeatable:
             raise InDoubt(unknown) from error
         raise unknown from error
+
+    def _unknown(self, op: Op[Any]) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"the connection to {self.place} broke while {op.name!r} was being committed and "
+            "the server cannot say what became of it: look, or repeat it with an idempotency key.",
+            operation=op.name,
+        )
 
     def _ask(self, identity: dict[str, str], evidence: Statement | None) -> Work[str]:
         """What became of a transaction: committed, aborted, in progress, or unknown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
 )
-from headrace.drivers.relational.sql import Insist, Row, Statement
+from headrace.drivers.relational.sql import Finally, Insist, Row, Statement
 from headrace.drivers.relational.topics import Head, Topics
 from headrace.model import procs as rules
 from headrace.model import refusals
@@ -101,7 +101,14 @@ class Procs(Topics):
             lambda: self._claim(proc, token, count, max_bytes),
             relaxed=True,
             repeatable=True,
+            alone=self.claim_at_once(proc, token, count, max_bytes),
         )
+
+    def claim_at_once(
+        self, proc: str, token: str, count: int, max_bytes: int
+    ) -> Callable[[], Steps[ClaimResult]] | None:
+        """The claim without a transaction around it, if the database can."""
+        return None
 
     def _claim(self, name: str, token: str, count: int, max_bytes: int) -> Steps[ClaimResult]:
         proc = yield from self._lock(name)
@@ -142,15 +149,17 @@ class Procs(Topics):
             record_id(last.ts, hold.last_seq),
             proc.now,
         )
-        yield (
-            self._save(proc.id, state),
-            self.sql.hold(
-                id=proc.id,
-                token=token,
-                first_seq=hold.first_seq,
-                last_seq=hold.last_seq,
-                deadline=hold.deadline,
-            ),
+        yield Finally(
+            (
+                self._save(proc.id, state),
+                self.sql.hold(
+                    id=proc.id,
+                    token=token,
+                    first_seq=hold.first_seq,
+                    last_seq=hold.last_seq,
+                    deadline=hold.deadline,
+                ),
+            )
         )
         return result
 
@@ -195,7 +204,7 @@ class Procs(Topics):
             found = yield from self._lock(proc)
             check_token(proc, found.hold, token)
             deadline = rules.deadline(found.state, found.now)
-            yield self.sql.extend_hold(id=found.id, deadline=deadline)
+            yield Finally((self.sql.extend_hold(id=found.id, deadline=deadline),))
             return deadline
 
         return Op("extend", steps, relaxed=True, repeatable=True)
@@ -220,7 +229,7 @@ class Procs(Topics):
         result = AckResult(proc.state.last_claimed_range, written)
         outcome = ack_outcome(digest, result)
         state = rules.acked(proc.state, proc.hold, outcome, proc.now)
-        yield self._save(proc.id, state), self.sql.release(id=proc.id)
+        yield Finally((self._save(proc.id, state), self.sql.release(id=proc.id)))
         return result
 
     def reclaim(

@@ -16,7 +16,15 @@ from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.procs import Procs
-from headrace.drivers.relational.sql import Announce, Apart, Evidence, Insist, Sql, Statement
+from headrace.drivers.relational.sql import (
+    Announce,
+    Apart,
+    Evidence,
+    Finally,
+    Insist,
+    Sql,
+    Statement,
+)
 from headrace.drivers.running import Runner, Work
 from headrace.errors import InvalidOption
 
@@ -89,6 +97,8 @@ class Session(Runner, Procs):
             if isinstance(request, Apart):
                 answer = yield request
                 continue
+            if isinstance(request, Finally):
+                request = request.statements
             self.probe(op.name, point)
             first = opening if point == 0 else ()
             point += 1

@@ -34,6 +34,22 @@ class Evidence(NamedTuple):
     statement: Statement
 
 
+class Whole(NamedTuple):
+    """Statements that are a transaction all by themselves, sent in one go.
+
+    The answer is their rows, or None if they were refused because they have run before. So
+    they may be sent again when their answer is lost.
+    """
+
+    statements: tuple[Statement, ...]
+
+
+class Finally(NamedTuple):
+    """Statements whose answer nobody waits for: they go with what comes next, or with COMMIT."""
+
+    statements: tuple[Statement, ...]
+
+
 class Apart(NamedTuple):
     """Statements to be done at once in a transaction of their own, outside of this one.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
@@ -18,7 +18,7 @@ from headrace.contract.values import (
     RangeQuery,
 )
 from headrace.drivers.relational.keys import Keys
-from headrace.drivers.relational.sql import Announce, Apart, Evidence, Row, Sql, Statement
+from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql, Statement
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.record import Batch, TopicInfo
@@ -64,9 +64,24 @@ class Topics:
         raise NotImplementedError
 
     def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
+        at_once = self.commit_at_once(calls)
         # With a key on every call a second run answers with the first one's outcome.
         has_keys = all(call.key is not None for call in calls)
-        return Op("commit", lambda: self._commit(calls), repeatable=has_keys)
+        return Op(
+            "commit",
+            lambda: self._commit(calls),
+            repeatable=has_keys or at_once is not None,
+            alone=at_once,
+        )
+
+    def commit_at_once(
+        self, calls: Sequence[CommitCall]
+    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+        """The commit without a transaction around it, if it is simple and the database can.
+
+        It may be repeated.
+        """
+        return None
 
     def _commit(self, calls: Sequence[CommitCall]) -> Steps[list[CommitOutcome]]:
         settled = yield from self.keys.take(calls, self.clock())
@@ -174,7 +189,7 @@ class Topics:
         yield Evidence(
             self.sql.find_batch(topic=first["topic"], base_seq=first["base_seq"], id=first["id"])
         )
-        yield (*statements, *moves, *self.notifications(next_seq))
+        yield Finally((*statements, *moves, *self.notifications(next_seq)))
         return Committed(ts, spans(parts, next_seq), ts - now)
 
     def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
@@ -217,7 +232,7 @@ class Topics:
     ) -> Steps[tuple[TopicInfo, list[Batch]]]:
         """The head and the batches that cover ``low..high``; ``UnknownTopic`` without records."""
         read = self.sql.read_down if descending else self.sql.read_up
-        known = self._last_rows.get(topic)
+        known = self.known_row(topic)
         rows = yield read(
             topic=topic,
             low=low,
@@ -239,17 +254,22 @@ class Topics:
                 body = known[1]
             batches.append(Batch(row["base_seq"], row["count"], row["ts"], body, row["headers"]))
         if batches:
-            self._remember(topic, str(rows[len(batches) - 1]["id"]), batches[-1].body)
+            self.remember_row(topic, str(rows[len(batches) - 1]["id"]), batches[-1].body)
         return TopicInfo(topic, head["first_seq"], head["next_seq"], head["last_ts"]), batches
 
     # Small claims read the same large row again and again: its text is kept, the last row
     # of each topic, and not sent again. Exact, because a row with an id never changes.
     _last_rows: dict[str, tuple[str, str]]
 
-    def _remember(self, topic: str, row_id: str, body: str) -> None:
+    def known_row(self, reader: str) -> tuple[str, str] | None:
+        """The id and text of the row that was last read for a reader, if it is still known."""
+        return self._last_rows.get(reader)
+
+    def remember_row(self, reader: str, row_id: str, body: str) -> None:
+        """Keep a row's text for the reader's next look."""
         if len(self._last_rows) > 64:
             self._last_rows.clear()
-        self._last_rows[topic] = (row_id, body)
+        self._last_rows[reader] = (row_id, body)
 
     def cut(self, topic: str, end: Position) -> Steps[Crossing | None]:
         if end.ts is None:

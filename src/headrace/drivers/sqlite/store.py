@@ -22,7 +22,15 @@ from headrace.drivers.relational.migrations import (
     refuse_old,
 )
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import Announce, Dialect, Evidence, Insist, Sql, Statement
+from headrace.drivers.relational.sql import (
+    Announce,
+    Dialect,
+    Evidence,
+    Finally,
+    Insist,
+    Sql,
+    Statement,
+)
 from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.drivers.sqlite import diagnosis, schema, sessions
 from headrace.drivers.sqlite.connections import (
@@ -217,6 +225,8 @@ class SqliteStore(Runner, Maintenance):
                 continue
             self.probe(op.name, point)
             point += 1
+            if isinstance(request, Finally):
+                request = request.statements
             if isinstance(request, Statement):
                 answer = rows_of(connection, request)
             else:

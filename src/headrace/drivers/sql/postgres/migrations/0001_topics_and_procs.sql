@@ -35,6 +35,8 @@ create table headrace.batch (
     format   smallint not null default 0,
     stage    text
 );
+-- A client makes the ids: a commit that is repeated, because its answer was lost, meets itself.
+create unique index batch_id on headrace.batch (id);
 create unique index batch_place on headrace.batch (topic, base_seq) where base_seq is not null;
 create index batch_time on headrace.batch (topic, ts, base_seq) where base_seq is not null;
 create index batch_unnumbered on headrace.batch (id) where base_seq is null;
@@ -87,6 +89,34 @@ create constraint trigger number_batches after insert on headrace.batch
     deferrable initially deferred
     for each row when (new.base_seq is null and new.stage is null)
     execute function headrace.number_batches();
+
+-- A whole commit in one statement: number a row and store it at the end of its topic. Answers
+-- nothing if there is no such topic. The clock is read when the head is locked. A row that
+-- continues the one before it in the same commit has its time.
+create function headrace.append(
+    topic_name text, row_id uuid, row_count integer, row_body text, row_headers text,
+    continues boolean, moment bigint, channel text
+) returns table (base_seq bigint, ts bigint, now bigint) language plpgsql as $$
+declare
+    head record;
+begin
+    update headrace.topic t
+    set next_seq = t.next_seq + row_count,
+        last_ts = case when continues then t.last_ts
+                       else greatest(t.last_ts, coalesce(moment, headrace.clock())) end
+    where t.name = topic_name
+    returning t.id, t.next_seq - row_count as base_seq, t.last_ts into head;
+    if not found then
+        return;
+    end if;
+    insert into headrace.batch (id, topic, base_seq, count, ts, body, headers)
+    values (row_id, head.id, head.base_seq, row_count, head.last_ts, row_body, row_headers);
+    perform pg_notify(channel, topic_name)
+    where channel is not null
+      and exists (select from headrace.waiter where until > headrace.clock());
+    return query select head.base_seq, head.last_ts, coalesce(moment, headrace.clock());
+end
+$$;
 
 -- lz4 is several times faster than the default, but a server may be built without it.
 do $$
@@ -174,3 +204,82 @@ create table headrace.proc_claim (
     last_seq  bigint not null,
     deadline  bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- A claim in one statement, where nothing is to be decided but what comes next: an active proc
+-- without a claim and with nothing to skip. In all other cases it answers 'other', or nothing
+-- if there is no such proc, and has done nothing. The body of the row that the reader has
+-- known already is left out. Relaxed: a claim that is lost in a crash was never made.
+create function headrace.claim_next(
+    proc_name text, claim_token text, most bigint, max_bytes bigint, known text, moment bigint
+) returns table (
+    state text, topic text, low bigint, high bigint, until bigint,
+    id text, base_seq bigint, count integer, ts bigint, headers text, body text
+) language plpgsql as $$
+declare
+    reader record;
+    log record;
+    line record;
+    first_id text;
+    last_id text;
+begin
+    select p.cursor, t.next_seq into reader
+    from headrace.proc p join headrace.topic t on t.id = p.topic
+    where p.name = proc_name and p.status = 'active';
+    if found and reader.cursor >= reader.next_seq then
+        state := 'empty';
+        return next;
+        return;
+    end if;
+    select p.* into reader from headrace.proc p where p.name = proc_name for update;
+    if not found then
+        return;
+    end if;
+    -- Read when the proc is locked, in statements of their own: so they are not older than it.
+    select t.* into log from headrace.topic t where t.id = reader.topic;
+    if reader.status <> 'active' or reader.cursor is null
+       or reader.skipped <> '[]' or reader.isolate_to is not null
+       or reader.cursor < log.first_seq or reader.cursor >= log.next_seq
+       or exists (select from headrace.proc_claim c where c.proc = reader.id) then
+        state := 'other';
+        return next;
+        return;
+    end if;
+    perform set_config('synchronous_commit', 'off', true);
+    moment := coalesce(moment, headrace.clock());
+    state := 'claimed';
+    topic := log.name;
+    low := reader.cursor;
+    high := least(low + most, log.next_seq) - 1;
+    until := moment + reader.reclaim_timeout;
+    for line in
+        select b.id::text as id, b.base_seq, b.count, b.ts, b.headers, b.body
+        from headrace.batch b
+        where b.topic = log.id
+          and b.base_seq >= (select max(f.base_seq) from headrace.batch f
+                             where f.topic = log.id and f.base_seq <= low)
+          and b.base_seq <= high
+        order by b.base_seq
+    loop
+        first_id := coalesce(first_id, line.ts || '-' || low);
+        last_id := line.ts || '-' || least(high, line.base_seq + line.count - 1);
+        id := line.id;
+        base_seq := line.base_seq;
+        count := line.count;
+        ts := line.ts;
+        headers := line.headers;
+        body := case when line.id = known then null else line.body end;
+        return next;
+        max_bytes := max_bytes - octet_length(line.body);
+        exit when max_bytes <= 0;
+    end loop;
+    high := least(high, base_seq + count - 1);
+    update headrace.proc p
+    set cursor = low, last_claimed_at = moment,
+        previous_claimed_range = p.last_claimed_range,
+        last_claimed_range = first_id || '..' || last_id,
+        expires_at = coalesce(moment + p.ttl, p.expires_at)
+    where p.id = reader.id;
+    insert into headrace.proc_claim (proc, token, first_seq, last_seq, deadline)
+    values (reader.id, claim_token, low, high, until);
+end
+$$;
