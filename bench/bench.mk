@@ -6,4 +6,4 @@
 bench-topics: $(READY) ## topics against Redis, NATS and PipeProc: a table and a chart
 	@test ! -x scripts/ensure-postgres || scripts/ensure-postgres
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -r bench/requirements.txt
-	@.venv/bin/python -m bench.run $(ARGS)
+	@.venv/bin/python -m bench.topics $(ARGS)
