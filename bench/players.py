@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bench.bodies import pool, slices
+from bench.lab import PeerMissing
 
 Handle = Callable[[Any], None]
 """What a worker does with the body of an item."""
@@ -251,10 +252,11 @@ def main(module: str, where: str) -> None:
     os.dup2(2, 1)
     try:
         player = importlib.import_module(module).Player(where)
-        _say(answers, client=player.client, durability=player.durability)
     except Exception as error:
-        _say(answers, error=f"{type(error).__name__}: {error}")
-        raise
+        is_said = isinstance(error, PeerMissing)
+        _say(answers, error=str(error) if is_said else f"{type(error).__name__}: {error}")
+        return
+    _say(answers, client=player.client, durability=player.durability)
     gc.freeze()  # the bodies are not garbage, and need not be looked at again and again
     for line in sys.stdin:
         try:

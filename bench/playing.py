@@ -23,10 +23,11 @@ ANSWER_SECONDS = 120.0
 
 
 class Kind(NamedTuple):
-    """A kind of player: its module, and what pip is to install for it."""
+    """A kind of player: its module, what pip is to install for it, and the server it needs."""
 
     module: str
     packages: tuple[str, ...] = ()
+    server: str = ""
 
 
 class Process:
@@ -37,16 +38,27 @@ class Process:
         self.lines = LineReader(process)
         self._process = process
         self._log = log
-        opened = self._next(OPEN_SECONDS)
+        try:
+            opened = self._next(OPEN_SECONDS)
+        except (RuntimeError, TimeoutError) as error:
+            raise PeerMissing(str(error)) from error
         self.client: str = opened["client"]
         self.durability: str = opened["durability"]
 
     def ask(self, do: str, **options: Any) -> Any:
         """What the player's method of that name returns."""
+        self.tell(do, **options)
+        return self.hear()
+
+    def tell(self, do: str, **options: Any) -> None:
+        """Ask without waiting for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **options}).encode() + b"\n")
         self._process.stdin.flush()
-        return self._next(ANSWER_SECONDS)["value"]
+
+    def hear(self, seconds: float = ANSWER_SECONDS) -> Any:
+        """The answer to what was told."""
+        return self._next(seconds)["value"]
 
     def _next(self, seconds: float) -> dict[str, Any]:
         try:
