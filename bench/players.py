@@ -89,8 +89,9 @@ class BlockingPlayer(QueuePlayer):
         for bodies in self.fillings(count):
             self.push(bodies)
 
-    def send(self, body: Any) -> None:
-        self.push([body])
+    def send(self, **marks: Any) -> None:
+        """Push one item that carries the time."""
+        self.push([stamped(marks)])
 
     def push_rate(self, size: int, seconds: float) -> Figures:
         batches = self.slices(size)
@@ -134,8 +135,11 @@ class AwaitingPlayer(QueuePlayer):
         for bodies in self.fillings(count):
             self.run(self.push(bodies))
 
-    def send(self, body: Any) -> None:
-        self.run(self.push([body]))
+    def send(self, **marks: Any) -> None:
+        self.run(self._send(marks))
+
+    async def _send(self, marks: dict[str, Any]) -> None:
+        await self.push([stamped(marks)])
 
     def push_rate(self, size: int, seconds: float) -> Figures:
         return self.run(self._push_rate(size, seconds))
@@ -172,7 +176,7 @@ class Pace:
         self._seconds = seconds
         self._warm = warm
         self._most = most
-        self._counted = 0
+        self.counted = 0
         self._start = self._last = time.perf_counter()
         self._cpu_start = time.process_time()
         self._cpu_end = 0.0
@@ -183,12 +187,12 @@ class Pace:
         if self.is_over:
             return True
         self._last = time.perf_counter()
-        if self._counted < self._warm:
+        if self.counted < self._warm:
             self._start, self._cpu_start = self._last, time.process_time()
-            self._warm = max(self._warm, self._counted + items)
-        self._counted += items
-        is_late = self._counted >= self._warm and self._last - self._start >= self._seconds
-        if is_late or self._counted == self._most:
+            self._warm = max(self._warm, self.counted + items)
+        self.counted += items
+        is_late = self.counted >= self._warm and self._last - self._start >= self._seconds
+        if is_late or (self._most is not None and self.counted >= self._most):
             self._cpu_end = time.process_time()
             self.is_over = True
         return self.is_over
@@ -203,11 +207,16 @@ class Pace:
 
     def figures(self) -> Figures:
         """Items a second from the end of the warm-up to the last; this process's CPU for each."""
-        items = self._counted - self._warm
+        items = self.counted - self._warm
         if items <= 0:
-            raise RuntimeError(f"only {self._counted} items were worked off")
+            raise RuntimeError(f"only {self.counted} items were worked off")
         cpu = (self._cpu_end or time.process_time()) - self._cpu_start
         return {"rate": items / (self._last - self._start), "client cpu": cpu / items * 1e6}
+
+
+def stamped(marks: dict[str, Any]) -> dict[str, Any]:
+    """A body that says when it was made."""
+    return {**marks, "sent": time.monotonic_ns()}
 
 
 def libraries(*names: str) -> str:
@@ -224,9 +233,8 @@ def new_file(folder: str) -> str:
 def _answer(player: Any, answers: TextIO, do: str, **options: Any) -> Any:
     if do == "serve":
         return _serve(player, answers)
-    if do == "send":
-        return player.send({**options, "sent": time.monotonic_ns()})
-    gc.collect()
+    if do != "send":
+        gc.collect()
     return getattr(player, do)(**options)
 
 

@@ -73,7 +73,7 @@ class Process:
 @contextmanager
 def playing(lab: Lab, name: str, kind: Kind, where: str) -> Iterator[Process]:
     """A player from its first answer until it is no longer needed."""
-    folder = _installed(name, kind.packages)
+    folder = _installed(kind.packages)
     log = lab.folder / f"{name}.log"
     # A peer's own packages go first: it gets the versions that it asked for.
     places = [str(folder)] if folder else []
@@ -95,10 +95,10 @@ def playing(lab: Lab, name: str, kind: Kind, where: str) -> Iterator[Process]:
         process.wait()
 
 
-def _installed(name: str, packages: Sequence[str]) -> Path | None:
+def _installed(packages: Sequence[str]) -> Path | None:
     if not packages:
         return None
-    folder = PEERS / "python" / name
+    folder = PEERS / "python" / packages[0]
     mark = folder / "installed-from"
     wanted = "\n".join(packages)
     if mark.exists() and mark.read_text() == wanted:
@@ -106,13 +106,16 @@ def _installed(name: str, packages: Sequence[str]) -> Path | None:
     print(f"  fetching {', '.join(packages)}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*command, "--target", str(folder), *packages],
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*command, "--target", str(folder), *packages],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissing(f"pip install {packages[0]} took over {INSTALL_SECONDS} s") from late
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise PeerMissing(f"pip install {packages[0]} failed: {last}")

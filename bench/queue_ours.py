@@ -20,9 +20,13 @@ LEASE_SECONDS = 60
 LONG = timedelta(days=1)
 
 
+def is_there() -> bool:
+    return hasattr(headrace.Headrace, "push")
+
+
 def check() -> None:
     """``PeerMissing`` while there are no queues."""
-    if not hasattr(headrace.Headrace, "push"):
+    if not is_there():
         raise PeerMissing("this version of headrace has no queues")
 
 
@@ -41,14 +45,9 @@ class Player(BlockingPlayer):
         self.client = f"headrace {headrace.__version__}, {_driver(is_sqlite)}"
         self.queue = queue
         self._hr = headrace.connect(where)
-        self._renewed = 0
 
     def close(self) -> None:
         self._hr.close()
-
-    def renew(self) -> None:
-        self._renewed += 1
-        self.queue = f"orders-{self._renewed}"
 
     def push(self, bodies: list[Any]) -> None:
         if len(bodies) == 1:
@@ -77,20 +76,23 @@ class Player(BlockingPlayer):
         return len(items)
 
     def work_rate(self, seconds: float) -> Figures:
-        """No-op items, one worker."""
-        self.renew()
+        """No-op items, one worker. The rest is worked off too, so that none is left over."""
         count = self.enough(seconds)
         self.fill(count)
         pace = Pace(seconds, self.warm, count)
-        is_over = threading.Event()
+        is_empty = threading.Event()
+        left = count
 
         def handle(item: Any) -> None:
+            nonlocal left
             _ = item.payload
-            if pace.count():
-                is_over.set()
+            pace.count()
+            left -= 1
+            if not left:
+                is_empty.set()
 
         worker = self._hr.register_worker(self.queue, handle, chunk=A_CHUNK, concurrency=1)
-        is_over.wait(10 * seconds + 30)
+        is_empty.wait(10 * seconds + 30)
         worker.stop()
         return self.noted(pace)
 

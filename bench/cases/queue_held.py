@@ -14,6 +14,7 @@ import psycopg
 from bench import ours, queue_ours
 from bench.lab import Contender, Lab
 from bench.measure import PostgresMeter
+from bench.players import Pace
 
 A_CHUNK = 100
 
@@ -37,12 +38,22 @@ def _postgres(lab: Lab, key: str, server: ours.Postgres, *, is_held: bool) -> Co
         lab.phase.enter_context(_snapshot(database))
     _work_off(database, lab.settings.held_items)
 
+    waiting = 0
+
     def sample(turn: int) -> dict[str, float]:
+        # Always the same queue: what was there before is in its way, not in another's.
+        nonlocal waiting
+        wanted = max(waiting, player.enough(lab.settings.seconds))
+        player.fill(wanted - waiting)
+        pace = Pace(lab.settings.seconds, player.warm, wanted)
         start = meter.backend_cpu()
-        figures = player.take_rate(A_CHUNK, lab.settings.seconds)
-        # The filling's share is in both, and small: a push leaves no old versions.
-        done = figures["rate"] * lab.settings.seconds
-        return {**figures, "server cpu": (meter.backend_cpu() - start) / done * 1e6}
+        while not pace.is_over:
+            if not (taken := player.take(A_CHUNK)):
+                raise RuntimeError("the queue ran empty")
+            pace.count(taken)
+        waiting = wanted - pace.counted
+        spent = (meter.backend_cpu() - start) / pace.counted * 1e6
+        return {**player.noted(pace), "server cpu": spent}
 
     where = f"after {many} under a held snapshot" if is_held else f"after {many}, none held"
     facts = server.facts._replace(durability="claim relaxed, settle fsync")
