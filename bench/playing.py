@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -98,7 +99,8 @@ def playing(lab: Lab, name: str, kind: Kind, where: str) -> Iterator[Process]:
 def _installed(packages: Sequence[str]) -> Path | None:
     if not packages:
         return None
-    folder = PEERS / "python" / packages[0]
+    # Plain letters only: dramatiq looks for its scripts by a pattern that brackets would break.
+    folder = PEERS / "python" / re.sub(r"[^\w.]+", "-", packages[0])
     mark = folder / "installed-from"
     wanted = "\n".join(packages)
     if mark.exists() and mark.read_text() == wanted:
