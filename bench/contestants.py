@@ -6,8 +6,11 @@ finds for them.
 
 from __future__ import annotations
 
+import sqlite3
+
 from bench import ours
 from bench.lab import Facts, Lab
+from bench.peers.redis_streams import RedisServer
 from bench.playing import Kind, Process, playing
 
 _PGMQ = ("pgmq==1.1.4", "asyncpg==0.32.0")
@@ -44,17 +47,20 @@ class Place:
         self._lab = lab
         self._name = name
         self._kind = KINDS[name]
-        server = lab.peer(self._kind.server) if self._kind.server else None
-        self.server = ours.sqlite_facts("relaxed").server if server is None else server.version
-        self.durability = "" if server is None else getattr(server, "durability", "")
+        self.durability = ""  # else the player says what it has
         if self._kind.server == "postgres":
-            self.where = server.new_database(f"{name}_{case}".replace("-", "_"))
+            postgres: ours.Postgres = lab.peer("postgres")
+            self.where = postgres.new_database(f"{name}_{case}".replace("-", "_"))
+            self.server = postgres.version
         elif self._kind.server == "redis":
-            self.where = f"redis://127.0.0.1:{server.port}/{list(KINDS).index(name)}"
-        elif name == "headrace-sqlite":
-            self.where = f"{ours.sqlite_url(lab, f'queue-{case}')}?durability=relaxed"
+            redis: RedisServer = lab.peer("redis")
+            self.where = f"redis://127.0.0.1:{redis.port}/{list(KINDS).index(name)}"
+            self.server, self.durability = redis.version, redis.durability
         else:
             self.where = str(lab.folder / f"{name}-{case}")
+            self.server = f"SQLite {sqlite3.sqlite_version}"
+        if name == "headrace-sqlite":
+            self.where = f"{ours.sqlite_url(lab, f'queue-{case}')}?durability=relaxed"
 
     @property
     def title(self) -> str:

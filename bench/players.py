@@ -142,7 +142,8 @@ class AwaitingPlayer(QueuePlayer):
         await self.push([stamped(marks)])
 
     def push_rate(self, size: int, seconds: float) -> Figures:
-        return self.run(self._push_rate(size, seconds))
+        figures: Figures = self.run(self._push_rate(size, seconds))
+        return figures
 
     async def _push_rate(self, size: int, seconds: float) -> Figures:
         # One coroutine for all of it: to start the loop anew for each push would cost the peer.
@@ -157,7 +158,8 @@ class AwaitingPlayer(QueuePlayer):
 
     def take_rate(self, size: int, seconds: float) -> Figures:
         self.fill(self.enough(seconds) + size)
-        return self.run(self._take_rate(size, seconds))
+        figures: Figures = self.run(self._take_rate(size, seconds))
+        return figures
 
     async def _take_rate(self, size: int, seconds: float) -> Figures:
         pace = Pace(seconds, self.warm)

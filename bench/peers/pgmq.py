@@ -21,7 +21,7 @@ def install(url: str) -> str:
             connection.rollback()
             install_pgmq_from_sql(conn=connection)
             connection.execute("select pgmq.create(%s)", (QUEUE,))
-    return get_embedded_sql_version()
+    return str(get_embedded_sql_version())
 
 
 class Player(BlockingPlayer):

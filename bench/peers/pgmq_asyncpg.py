@@ -25,8 +25,8 @@ class Player(AwaitingPlayer):
     async def _open(self) -> None:
         connection = await asyncpg.connect(self.where)
         # Prepared once, as anyone would who is after speed.
-        self._send = await connection.prepare(f"select pgmq.send('{QUEUE}', $1::jsonb)")
-        self._send_batch = await connection.prepare(
+        self._send_one = await connection.prepare(f"select pgmq.send('{QUEUE}', $1::jsonb)")
+        self._send_many = await connection.prepare(
             f"select pgmq.send_batch('{QUEUE}', $1::jsonb[])"
         )
         self._read = await connection.prepare(
@@ -36,9 +36,9 @@ class Player(AwaitingPlayer):
 
     async def push(self, bodies: list[Any]) -> None:
         if len(bodies) == 1:
-            await self._send.fetchval(_encode(bodies[0]).decode())
+            await self._send_one.fetchval(_encode(bodies[0]).decode())
         else:
-            await self._send_batch.fetch([_encode(body).decode() for body in bodies])
+            await self._send_many.fetch([_encode(body).decode() for body in bodies])
 
     async def take(self, size: int) -> int:
         rows = await self._read.fetch(size)

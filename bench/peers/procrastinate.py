@@ -11,7 +11,7 @@ from procrastinate import jobs
 from procrastinate.worker import Worker
 
 TASK = "orders"
-CONCURRENCY = 10
+CONCURRENCY = 10  # one does less, a hundred no more
 
 
 class Player(BlockingPlayer):
