@@ -1,9 +1,14 @@
-# Included by the Makefile. ARGS="--quick" takes two minutes in place of fifteen,
+# Included by the Makefile. ARGS="--quick" takes a few minutes in place of fifteen or so,
 # ARGS="--only commit-1000,read" runs some cases; bench/README.md says more.
 
-.PHONY: bench-topics
+.PHONY: bench-topics bench-queues bench-ready
 
-bench-topics: $(READY) ## topics against Redis, NATS and PipeProc: a table and a chart
+bench-topics: bench-ready ## topics against Redis, NATS and PipeProc: a table and a chart
+	@.venv/bin/python -m bench.topics $(ARGS)
+
+bench-queues: bench-ready ## queues against pgmq, pgqueuer and others: a table and a chart
+	@.venv/bin/python -m bench.queues $(ARGS)
+
+bench-ready: $(READY)
 	@test ! -x scripts/ensure-postgres || scripts/ensure-postgres
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -r bench/requirements.txt
-	@.venv/bin/python -m bench.run $(ARGS)

@@ -42,7 +42,7 @@ class Panel(NamedTuple):
 
 def draw(results: Results, about: dict[str, Any], path: Path) -> None:
     """Write the chart; if no goal was measured there is none."""
-    panels = _panels(results.outcomes())
+    panels = _panels(results.outcomes(), about["absolute"])
     if not panels:
         path.unlink(missing_ok=True)
         return
@@ -68,14 +68,14 @@ def draw(results: Results, about: dict[str, Any], path: Path) -> None:
         plt.close(figure)
 
 
-def _panels(outcomes: list[Outcome]) -> list[Panel]:
+def _panels(outcomes: list[Outcome], absolute: str) -> list[Panel]:
     faster = [each for each in outcomes if not each.goal.is_limit]
     limits = [each for each in outcomes if each.goal.is_limit and each.goal.theirs]
-    memory = [each for each in outcomes if each.goal.is_limit and not each.goal.theirs]
+    values = [each for each in outcomes if each.goal.is_limit and not each.goal.theirs]
     panels = [
         Panel("Rates: how many times the other's. More is better.", faster, True, 1),
         Panel("Latency and growth: how many times the other's. Less is better.", limits, True, 1),
-        Panel("Memory to iterate over a large topic, MB. Less is better.", memory, False, 0),
+        Panel(absolute, values, False, 0),
     ]
     return [panel for panel in panels if any(each.values for each in panel.outcomes)]
 
@@ -157,8 +157,7 @@ def _words(outcome: Outcome) -> str:
 
 def _write_around(figure: Figure, outcomes: list[Outcome], about: dict[str, Any]) -> None:
     height = figure.get_figheight()
-    title = "Headrace topics against their peers"
-    figure.text(MARGIN, 1 - 0.42 / height, title, fontsize=17, fontweight="bold")
+    figure.text(MARGIN, 1 - 0.42 / height, about["title"], fontsize=17, fontweight="bold")
     rounds = f"Bar: median of {about['rounds']} interleaved rounds. Line: least to greatest."
     if about["rounds"] < ENOUGH_ROUNDS:
         rounds += f" Fewer than {ENOUGH_ROUNDS} rounds are only an indication."

@@ -77,6 +77,8 @@ def unit(usual: str, name: str) -> str:
         "cpu": "µs CPU each",
         "over": "MB over the start",
         "server cpu": "µs server CPU each",
+        "client cpu": "µs client CPU each",
+        "percent": "% of a core",
     }
     return special.get(name, f"{usual} {name}")
 

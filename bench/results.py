@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.goals import GOALS, Goal, Value, Verdict
+from bench.goals import Goal, Value, Verdict
 from bench.lab import Contender
 from bench.measure import spread
 
@@ -31,6 +31,7 @@ class Outcome:
 class Results:
     """Samples by contender: one dictionary of values a round."""
 
+    goals: list[Goal]
     contenders: dict[str, Contender] = field(default_factory=dict)
     samples: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Results:
 
     def outcomes(self) -> list[Outcome]:
         """Every goal that this run was about."""
-        found = [self._outcome(goal) for goal in GOALS]
+        found = [self._outcome(goal) for goal in self.goals]
         return [outcome for outcome in found if outcome.values or outcome.why_not]
 
     def _outcome(self, goal: Goal) -> Outcome:

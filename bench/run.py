@@ -1,4 +1,4 @@
-"""Headrace's topics against their peers, in one run: ``python -m bench.run --help``."""
+"""The engine: rounds of cases with their contenders, interleaved; then table and chart."""
 
 from __future__ import annotations
 
@@ -11,67 +11,64 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bench import chart, ours, report
-from bench.cases import commit, growth, held_snapshot, live, one_record, read
+from bench import chart, report
+from bench.goals import Goal
 from bench.lab import Case, Contender, Lab, Settings
-from bench.peers import nats_jetstream, pipeproc, redis_streams
 from bench.results import Results
 
 OUT = Path(__file__).parent / "out"
-QUICK = Settings(rounds=3, seconds=0.25, records=1_000_000, latencies=150, held_commits=10_000)
 
 
-STARTERS = {
-    "postgres": ours.start_postgres,
-    "redis": partial(redis_streams.start, is_durable=False),
-    "redis-aof": partial(redis_streams.start, is_durable=True),
-    "nats": nats_jetstream.start,
-    "pipeproc": pipeproc.start,
-}
+@dataclass(frozen=True)
+class Plan:
+    """All that is measured in one run.
 
-# Cases of a phase are interleaved, round by round; phases come one after another.
-PHASES = [
-    [
-        Case("commit-1000", commit.thousand),
-        Case("commit-100", commit.hundred),
-        Case("one", one_record.contenders),
-        Case("read", read.contenders),
-    ],
-    [Case("live", live.contenders)],
-    [Case("held", held_snapshot.contenders)],
-    [Case("growth", growth.contenders)],
-]
+    Cases of a phase are interleaved, round by round; phases come one after another.
+    ``name`` is that of the files, ``absolute`` heads the goals that are no ratios.
+    """
+
+    name: str
+    title: str
+    absolute: str
+    about: str
+    settings: Settings
+    quick: Settings
+    starters: dict[str, Callable[[Lab], AbstractContextManager[Any]]]
+    phases: list[list[Case]]
+    goals: list[Goal]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    settings, only = _options(arguments)
+def run(plan: Plan, arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the table, write JSON and chart; the exit code."""
+    settings, only = _options(plan, arguments)
     # As an interrupt from the keyboard, so that servers are stopped and folders removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    results = Results()
+    results = Results(plan.goals)
     start = time.monotonic()
-    with Lab(settings, STARTERS) as lab:
-        is_complete = _run_phases(lab, only, results)
+    with Lab(settings, plan.starters) as lab:
+        is_complete = _run_phases(lab, plan.phases, only, results)
         results.missing = lab.missing
-    about = _about(settings, results, (time.monotonic() - start) / 60)
+    about = _about(plan, settings, results, (time.monotonic() - start) / 60)
     OUT.mkdir(exist_ok=True)
-    report.write_json(results, about, OUT / "topics.json")
-    chart.draw(results, about, OUT / "topics.png")
-    print(f"\n{report.table(results, about)}\n\nin bench/out: topics.json, topics.png")
+    report.write_json(results, about, OUT / f"{plan.name}.json")
+    chart.draw(results, about, OUT / f"{plan.name}.png")
+    files = f"{plan.name}.json, {plan.name}.png"
+    print(f"\n{report.table(results, about)}\n\nin bench/out: {files}")
     if not is_complete:
         print("The run was interrupted: this is only what it had until then.", file=sys.stderr)
     return 0 if is_complete and not results.failures else 1
 
 
-def _run_phases(lab: Lab, only: set[str], results: Results) -> bool:
+def _run_phases(lab: Lab, phases: list[list[Case]], only: set[str], results: Results) -> bool:
     """Whether all was run; what was measured before an interrupt is kept."""
     try:
-        for phase in PHASES:
+        for phase in phases:
             cases = [case for case in phase if not only or case.name in only]
             if cases:
                 _run(lab, cases, results)
@@ -116,7 +113,7 @@ def _sample(contender: Contender, turn: int, results: Results) -> None:
         results.fail(contender, error)
 
 
-def _about(settings: Settings, results: Results, minutes: float) -> dict[str, Any]:
+def _about(plan: Plan, settings: Settings, results: Results, minutes: float) -> dict[str, Any]:
     facts = [contender.facts for contender in results.measured()]
     words = dict.fromkeys(
         part
@@ -126,6 +123,8 @@ def _about(settings: Settings, results: Results, minutes: float) -> dict[str, An
         if any(letter.isdigit() for letter in part)
     )
     return {
+        "title": plan.title,
+        "absolute": plan.absolute,
         "date": time.strftime("%Y-%m-%d"),
         "minutes": minutes,
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.release()}",
@@ -134,26 +133,22 @@ def _about(settings: Settings, results: Results, minutes: float) -> dict[str, An
     }
 
 
-def _options(arguments: Sequence[str] | None) -> tuple[Settings, set[str]]:
-    names = [case.name for phase in PHASES for case in phase]
-    parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a first look in three minutes")
+def _options(plan: Plan, arguments: Sequence[str] | None) -> tuple[Settings, set[str]]:
+    names = [case.name for phase in plan.phases for case in phase]
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{plan.name}", description=plan.about)
+    parser.add_argument("--quick", action="store_true", help="a first look in a few minutes")
     parser.add_argument("--only", default="", help=f"some of: {','.join(names)}")
-    for field in fields(Settings):
+    for field in fields(plan.settings):
         option = f"--{field.name.replace('_', '-')}"
-        kind = float if field.name == "seconds" else int
-        parser.add_argument(option, type=kind, help=f"{field.default:,}")
+        usual = getattr(plan.settings, field.name)
+        parser.add_argument(option, type=type(usual), help=f"{usual:,}")
     given = parser.parse_args(arguments)
     only = {name for name in given.only.split(",") if name}
     if unknown := only - set(names):
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     changes = {
         field.name: getattr(given, field.name)
-        for field in fields(Settings)
+        for field in fields(plan.settings)
         if getattr(given, field.name) is not None
     }
-    return replace(QUICK if given.quick else Settings(), **changes), only
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return replace(plan.quick if given.quick else plan.settings, **changes), only
