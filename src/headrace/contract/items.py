@@ -162,7 +162,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     is_computed: bool = False
 
 
-class EndedItem(msgspec.Struct, frozen=True, kw_only=True):
+class EndedItem(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """An item that is completed or dead and was kept."""
 
     item: ItemState

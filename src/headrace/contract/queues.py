@@ -187,7 +187,7 @@ class QueueStore(Protocol):
 
     def items(
         self, queue: str, state: int, after: int, limit: int
-    ) -> Op[list[ItemState] | list[EndedItem]]:
+    ) -> Op[list[ItemState | EndedItem]]:
         """Items in a state by id, ``after`` excluded."""
         ...
 
