@@ -37,7 +37,6 @@ class MemoryClaims(MemoryPushes):
         self._promote(queue, now)
         if len(queue.line) < take.count:
             self.end_leases(queue, EVERYTHING, now)
-            self._promote(queue, now)
         taken = [
             self._claim_one(queue, item, take, now) for item in queue.first(queue.line, take.count)
         ]
@@ -72,7 +71,9 @@ class MemoryClaims(MemoryPushes):
                 for outcome, answer in zip(outcomes, answers, strict=True)
                 if answer.state != "lost"
             ]
-            self._commit([call for outcome in standing for call in outcome.commits])
+            commits = [call for outcome in standing for call in outcome.commits]
+            if commits:
+                self._commit(commits)
             for call in [call for outcome in standing for call in outcome.pushes]:
                 self.push_one(call)
             return answers

@@ -189,7 +189,7 @@ class ItemFailureContract(QueueContract):
         [dead] = q.dead()
         assert (dead.item.id, dead.cause, dead.item.crashes) == (id, "worker lost", 2)
         assert (dead.item.attempts, dead.ended_at) == (3, clock.now)
-        assert dead.title.startswith("WorkerLost: worker w…") if dead.title else False
+        assert (dead.title or "").startswith("WorkerLost: worker w…")
 
     def test_crashes_are_deliveries_as_well(self, q: Queue, clock: FakeClock) -> None:
         """Without a limit of crashes the threshold still holds."""
