@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.op import Op, Steps
+from headrace.contract.queues import QueueStore
 from headrace.contract.store import DiagnosisStore, MaintenanceStore, ProcStore, TopicStore
 from headrace.testing import contract
 from headrace.testing.clocks import FakeClock
@@ -20,7 +21,7 @@ from headrace.testing.faces import BlockingFace, FaceName, connect, shut
 
 OPERATIONS = {
     name: typing.get_type_hints(method)
-    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore)
+    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, QueueStore)
     for name, method in vars(protocol).items()
     if not name.startswith("_")
 }
@@ -110,3 +111,39 @@ class TestCollection(Wire, contract.CollectionContract): ...
 
 
 class TestDiagnosis(Wire, contract.DiagnosisContract): ...
+
+
+class TestPush(Wire, contract.PushContract): ...
+
+
+class TestUpsert(Wire, contract.UpsertContract): ...
+
+
+class TestItemClaim(Wire, contract.ItemClaimContract): ...
+
+
+class TestOutcome(Wire, contract.OutcomeContract): ...
+
+
+class TestItemFailure(Wire, contract.ItemFailureContract): ...
+
+
+class TestDeadItem(Wire, contract.DeadItemContract): ...
+
+
+class TestItem(Wire, contract.ItemContract): ...
+
+
+class TestQueueLife(Wire, contract.QueueLifeContract): ...
+
+
+class TestCount(Wire, contract.CountContract): ...
+
+
+class TestWorker(Wire, contract.WorkerContract): ...
+
+
+class TestTending(Wire, contract.TendingContract): ...
+
+
+class TestQueueTransaction(Wire, contract.QueueTransactionContract): ...

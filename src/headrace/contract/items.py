@@ -18,8 +18,9 @@ class PushCall(msgspec.Struct, frozen=True, kw_only=True):
     """One caller's documents for one queue, in order.
 
     ``push`` leaves alone what exists, ``upsert`` replaces it. ``while_active`` goes before the
-    queue's own setting. With ``debounce_ms`` an upsert makes the item wait so long from now,
-    but no longer than ``max_wait_ms`` from the beginning of its wait.
+    queue's own setting. With ``debounce_ms`` an upsert makes the item (a new one too) wait so
+    long from now, but no longer than ``max_wait_ms`` from the beginning of its wait, whatever
+    the document says; the wait of a successor begins with its push.
     """
 
     queue: str
@@ -47,8 +48,11 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Pushed(msgspec.Struct, frozen=True, tag="pushed"):
-    """What became of a call's documents: an id for each (0 if it has none), and notes on those
-    that were not new. ``next`` is content that waits for the end of an item's claim."""
+    """What became of a call's documents: an id for each, and notes on those that were not new.
+
+    The id is that of the live item which has the subject, or 0 where it is ``taken``. ``next``
+    is content that waits for the end of an item's claim; its id is that item's.
+    """
 
     ids: tuple[int, ...]
     notes: tuple[Note, ...] = ()
@@ -81,9 +85,10 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
 class Taking(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim got, in the order of the queue.
 
-    ``empty`` means nothing is due; ``paused`` that the queue is; ``stale`` that the settings
-    have another ``version`` by now. ``next_due`` is when the next thing happens by itself (an
-    item becomes due, a lease ends), if that is known: until then only a push brings anything.
+    ``empty`` means nothing is due; ``paused`` that the queue is, or that it is held; ``stale``
+    that the settings have another ``version`` by now. ``next_due`` is when the next thing
+    happens by itself (an item becomes due, a lease or a hold ends), if that is known: until then
+    only a push brings anything. It is always known when nothing is due.
     """
 
     state: Literal["claimed", "empty", "paused", "stale"]
@@ -129,6 +134,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """How many items a queue has in each state, and how often things happened in its life.
 
     ``total`` is the sum of the first five. What is kept of completed and dead items counts.
+    The others only grow::
+
+        entered      new items: pushed, copied or moved from another queue, or once a successor
+        picked       handed out; a release takes nothing back
+        processed    settled by any outcome but a release
+        rescheduled, rejected, dropped    settled in this way
+        orphaned     leases that ran out
+        errors       failures: rejections, leases that ran out, other outcomes with a failure
     """
 
     planned: int = 0
@@ -154,7 +167,7 @@ COUNTED = Counts.__struct_fields__
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's numbers: its counts, and how long the oldest due item has been waiting."""
+    """A queue's numbers: its counts, and how long ago the oldest waiting item became due."""
 
     queue: str
     counts: Counts
@@ -162,8 +175,8 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     is_computed: bool = False
 
 
-class EndedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that is completed or dead and was kept."""
+class EndedItem(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """An item that is completed or dead and was kept. A dead one always has a fingerprint."""
 
     item: ItemState
     ended_at: int
@@ -173,7 +186,10 @@ class EndedItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead items; all that is given must hold. Times are milliseconds."""
+    """Which dead items; all that is given must hold.
+
+    ``before`` and ``after`` are about when it died (in milliseconds) and exclude that moment.
+    """
 
     ids: tuple[int, ...] | None = None
     fingerprint: str | None = None
@@ -184,7 +200,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead items that failed alike."""
+    """Dead items that failed alike. ``example`` is the newest of them, by id; title and cause
+    are its own."""
 
     fingerprint: str
     title: str

@@ -36,6 +36,15 @@ class QueueStore(Protocol):
     one live item of a queue has a given subject. A planned item is claimable the moment it is
     due, whether or not anything has moved it to pending.
 
+    Every operation that names a queue raises ``UnknownQueue`` first if there is none. Only
+    ``push`` and ``create_queue`` make it, and ``redrive`` the one it moves items to; ``settle``
+    and ``extend_items`` find no claim that stands, and ``workers`` no worker perhaps.
+
+    Whoever waits for ``queue/<name>`` (``Store.waiter``) is woken when items of the queue may
+    have become claimable: by a push, an upsert, an outcome or the end of a lease that puts one
+    in line, by ``resume_queue``, ``update_queue``, ``retry_item``, ``edit_item``, ``redrive``
+    and the end of a hold. Nobody is woken when a planned item becomes due: see ``next_due``.
+
     Order of locks, so that two operations cannot deadlock: keys, queues, items by id, counters,
     heads of topics.
     """
@@ -48,21 +57,24 @@ class QueueStore(Protocol):
 
         ``push`` skips a document whose subject is that of a live item (``exists``), or whose
         subject was used before and the queue's uniqueness still counts it (``taken``: for ever,
-        or within the window).
+        or within the window from when its last item was made). Uses are remembered only while
+        ``unique`` is not ``live``. An item that was dropped or cancelled frees its subject.
 
         ``upsert`` replaces payload, headers, overrides, priority and due time of a live item
         that is not active, and leaves its id, attempts and iterations. An item that was due and
         still is keeps its place. An item whose overrides say ``updateable=False`` is left alone
         (``fixed``). An active item is left alone (``active``), or with ``while_active = next``
-        the document becomes its successor, replacing an earlier one. A subject that is
-        ``taken`` and has no live item is skipped.
+        the document becomes its successor, replacing an earlier one; its time is fixed now, so
+        that a delay counts from here. A subject that is ``taken`` and has no live item is
+        skipped.
 
         Where the queue says ``keep_superseded``, a replaced payload (also a replaced successor)
         is committed to that topic in the same transaction: ``{"queue", "id", "subject",
         "payload", "superseded_at"}``.
 
         A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its outcome
-        is the first one if the digest is the same, else ``PushConflict``.
+        is the first one if the digest is the same, else ``PushConflict``. The keys of pushes and
+        those of commits are different things; queues do not have keys of their own.
         """
         ...
 
@@ -72,13 +84,15 @@ class QueueStore(Protocol):
         ``UnknownQueue`` if there is none. Nothing is handed out while the queue is paused, or
         held by an update, or when its settings' version is not the one asked for. The order is
         by discipline: the longest in line first (``fifo``), the last in line first (``lifo``),
-        or higher priority first and the longest in line among equals (``priority``). Items
-        stand in line from the moment they are due.
+        or higher priority first and the longest in line among equals (``priority``). An item
+        stands in line from its push if it is due then; a planned one from the first claim that
+        finds it due: claims let all due items into the line first, in the order of their times
+        and ids, except that one which keeps its old place (``front``) returns to that.
 
         Each item becomes active, its attempts grow by one, and its lease ends ``lease_ms`` from
         now (its own ``timeout``, else that of the call, else the queue's). Leases that have run
         out are ended by this very call if it would otherwise come back with less than was
-        asked for: see ``expire_leases``.
+        asked for: see ``expire_leases``. Those items may be part of what it gets.
 
         Relaxed: a claim lost in a crash is as if it was never made.
 
@@ -92,6 +106,8 @@ class QueueStore(Protocol):
         An outcome counts only while its token is that of the item's present claim; a lease that
         is over still stands until somebody ends it. Otherwise the answer is ``lost`` and nothing
         of that outcome is written, its commits and pushes included; the others are not affected.
+        All items are settled first, in order, then all commits are written, then all pushes:
+        a push may name the subject of an item that ends here. Those calls have no keys.
 
         ``complete``    the item has ended; it is kept if the queue keeps completed items.
         ``reschedule``  it waits for ``due`` or ``delay_ms``, or the queue's ``reschedule_delay``;
@@ -100,7 +116,7 @@ class QueueStore(Protocol):
                         cause ``rejected``; else it waits for ``due`` or ``delay_ms``, or as the
                         queue says (``reject_delay``, ``backoff``).
         ``kill``        dead at once, with the cause ``killed``.
-        ``drop``        gone without a trace.
+        ``drop``        gone without a trace; its subject is free again, whatever ``unique`` says.
         ``release``     handed back untouched: as if it had not been claimed; nothing is counted.
 
         A payload that is given replaces the item's own. All but ``release`` count an iteration.
@@ -110,15 +126,23 @@ class QueueStore(Protocol):
 
         A dead item is kept, and the queue's ``dead_to`` queues get a copy each, with the headers
         ``headrace-dead-queue``, ``-id``, ``-cause``, ``-error`` and ``-attempts``, in the same
-        transaction; then the item itself is not kept. A failure is added to the queue's error
-        series, if it has one.
+        transaction; then the item itself is not kept. A copy goes without its subject where a
+        live item of that queue has it, so that nothing is lost, and nothing is ``taken`` for it.
+
+        A failure is added to the queue's error series, if it has one. Every ``reject`` is a
+        failure, one without words if none is given; ``release`` never is.
+
+        All but ``release`` count as ``processed``; see ``Counts``.
         """
         ...
 
     def extend_items(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Op[list[int]]:
-        """Let the claim last ``lease_ms`` from now; the items that are still held by the token."""
+        """Let the claim last ``lease_ms`` from now; the items that are still held by the token.
+
+        A lease that is over still stands until somebody ends it.
+        """
         ...
 
     def expire_leases(self, queue: str, limit: int) -> Op[list[int]]:
@@ -147,26 +171,32 @@ class QueueStore(Protocol):
         ...
 
     def update_queue(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
-        """Change settings; the version grows by one if any of them differ. Ends a hold.
+        """Change settings; the version grows by one if any of them differ.
 
-        A changed discipline puts the waiting items in the new order.
+        A changed discipline puts the waiting items in the new order, by the same turns. Running
+        counts are right from the moment on from which they are kept. A hold is ended, and the
+        queue's workers shall run again.
         """
         ...
 
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
-        """Hand out nothing until it is resumed. Pausing a paused queue is no error."""
+        """Hand out nothing until it is resumed. What is out can be settled.
+
+        Pausing a paused queue is no error, and changes nothing.
+        """
         ...
 
     def resume_queue(self, name: str) -> Op[QueueInfo]:
-        """Hand out items again."""
+        """Hand out items again. Resuming a queue that is not paused is no error."""
         ...
 
     def drop_queue(self, name: str, keep_data: bool) -> Op[int]:
         """Remove a queue; returns how many live items it had.
 
         With ``keep_data`` its items stay, and are found again by a queue that is made with this
-        name; without, all of it is removed: items, history, series and uniqueness. Claims on
-        its items are lost.
+        name, in the order of its discipline; without, all of it is removed: items, history,
+        series and uniqueness. Claims on its items are lost; where they stay, they wait again as
+        if they had been released.
         """
         ...
 
@@ -187,20 +217,31 @@ class QueueStore(Protocol):
 
     def items(
         self, queue: str, state: int, after: int, limit: int
-    ) -> Op[list[ItemState] | list[EndedItem]]:
-        """Items in a state by id, ``after`` excluded."""
+    ) -> Op[list[ItemState | EndedItem]]:
+        """Items in a state by id, ``after`` excluded.
+
+        An item that is due may still be among the planned ones: see ``claim_items``.
+        """
         ...
 
     def place(self, queue: str, item: int) -> Op[Place]:
-        """Where a live item stands. ``UnknownItem`` if there is none. Counts, so it may be slow."""
+        """Where a live item stands. ``UnknownItem`` if there is none. Counts, so it may be slow.
+
+        An active item has none before it; one that is not due has all that are, and those that
+        will be earlier.
+        """
         ...
 
     def cancel_item(self, queue: str, item: int) -> Op[ItemState]:
-        """Remove a waiting item; ``ItemActive`` if it is in flight, ``UnknownItem`` if not live."""
+        """Remove a waiting item; ``ItemActive`` if it is in flight, ``UnknownItem`` if not live.
+
+        Its subject is free again. Returns it as it was.
+        """
         ...
 
     def retry_item(self, queue: str, item: int) -> Op[ItemState]:
-        """Let a waiting or ended item run now, as if it were new; its id stays.
+        """Let a waiting or ended item run now, behind all others, with all its attempts before
+        it; its id stays.
 
         ``ItemActive`` if it is in flight; ``SubjectTaken`` if another live item has its subject.
         """
@@ -214,7 +255,10 @@ class QueueStore(Protocol):
         priority: int | None,
         due: int | None,
     ) -> Op[ItemState | EndedItem]:
-        """Change a waiting or ended item; ``ItemActive`` if it is in flight."""
+        """Change a waiting or ended item; ``ItemActive`` if it is in flight.
+
+        What is None stays. A waiting item that was due and still is keeps its place.
+        """
         ...
 
     def dead_items(self, queue: str, filter: Filter, after: int, limit: int) -> Op[list[EndedItem]]:
@@ -222,7 +266,10 @@ class QueueStore(Protocol):
         ...
 
     def dead_groups(self, queue: str) -> Op[list[DeadGroup]]:
-        """Dead items by fingerprint, the largest group first (then by fingerprint)."""
+        """Dead items by fingerprint, the largest group first (then by fingerprint).
+
+        Items that died without an error are alike if their cause is the same.
+        """
         ...
 
     def count_dead(self, queue: str, filter: Filter) -> Op[int]:
@@ -233,7 +280,8 @@ class QueueStore(Protocol):
         """Make up to ``limit`` matching dead items live again, by id; returns how many.
 
         They run now, with all their attempts before them, in their own queue or as new items
-        of another (which is made if need be). One whose subject is taken by a live item stays.
+        of another (which is made if need be), with the same payload, headers, overrides and
+        priority. One whose subject is taken by a live item stays, and does not count.
         """
         ...
 
@@ -245,7 +293,7 @@ class QueueStore(Protocol):
         """The numbers of some queues (``UnknownQueue`` for a missing one) or of all, by name.
 
         From running counts where the queue keeps them, else (or when ``computed``) counted; the
-        life-time counters are zero for a queue that keeps none.
+        life-time counters are always running ones, and zero for a queue that keeps none.
         """
         ...
 
@@ -256,7 +304,8 @@ class QueueStore(Protocol):
     def logged_errors(
         self, queue: str, item: int | None, before: int, limit: int
     ) -> Op[list[LoggedError]]:
-        """The queue's error series, newest first, with ids below ``before``."""
+        """The queue's error series, of one item or of all, newest first, with ids below
+        ``before``."""
         ...
 
     def samples(self, queue: str, since: int, limit: int) -> Op[list[Sample]]:
@@ -265,20 +314,28 @@ class QueueStore(Protocol):
 
     def tend_queue(self, queue: str, limit: int) -> Op[int]:
         """Maintenance of one queue: end leases, fold counts, add a sample to the series (at most
-        one a minute), and remove at most ``limit`` of each thing that is kept too long. Returns
-        how many things were removed: with as many as ``limit`` there may be more."""
+        one a minute, none where ``metrics`` are off), and remove at most ``limit`` of each thing
+        that is kept too long by the present settings, the oldest first. Returns how many things
+        were removed: with as many as ``limit`` there may be more.
+
+        What is kept for some seconds is removed when it is that old; completed items of a queue
+        that keeps ``none`` any more at once.
+        """
         ...
 
     def beat(self, client: ClientRow, workers: Sequence[WorkerRow]) -> Op[Orders]:
         """Say that a client and these workers (all it has) are there; what they shall do.
 
-        Their rows are made or brought up to date; what was desired of a known worker stays.
-        A new worker of a queue that is held shall be stopped.
+        Their rows are made or brought up to date, and the client's other workers are removed.
+        The times are the store's: ``started_at`` is the first beat, ``seen_at`` the last. What
+        was desired of a known worker stays, whatever its row says. A new worker of a queue that
+        is held shall be stopped; the workers of a queue whose hold ran out of time shall run
+        again.
         """
         ...
 
     def leave(self, client: str) -> Op[None]:
-        """Remove a client and its workers."""
+        """Remove a client and its workers. No error if there is none."""
         ...
 
     def clients(self) -> Op[list[ClientRow]]:
@@ -292,7 +349,7 @@ class QueueStore(Protocol):
     def hold_queue(self, name: str, for_ms: int, desired: WorkerStatus) -> Op[list[WorkerRow]]:
         """Hand out nothing for ``for_ms`` from now and desire this of its workers; those workers.
 
-        ``for_ms`` of 0 ends a hold.
+        ``for_ms`` of 0 ends a hold. The queue need not have been held.
         """
         ...
 

@@ -31,7 +31,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def title(self) -> str:
         """The message without what differs from one occurrence to the next."""
         line = self.message.strip().partition("\n")[0]
-        return f"{self.type}: {_VARYING.sub('…', line)}"[:LONGEST_TITLE]
+        words = f"{self.type}: {_VARYING.sub('…', line)}" if line else self.type
+        return words[:LONGEST_TITLE]
 
     @property
     def fingerprint(self) -> str:

@@ -64,7 +64,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return now + (self.delay or 0)
 
 
-class ItemState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ItemState(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="item"):
     """All that is stored of a live item.
 
     ``position`` is its place among the waiting items of its rank; None until it is due.
@@ -146,6 +146,21 @@ def lease_ms(settings: QueueSettings, asked: int | None, item: ItemState) -> int
     return asked if asked is not None else round(settings.lock_duration * 1000)
 
 
+def claimed(
+    item: ItemState, *, token: str, lease_until: int, worker: str | None, now: int
+) -> ItemState:
+    """The item is handed out; it keeps its place for when it comes back."""
+    return replace(
+        item,
+        state=State.ACTIVE,
+        attempts=item.attempts + 1,
+        token=token,
+        lease_until=lease_until,
+        claimed_at=now,
+        worker=worker,
+    )
+
+
 def rescheduled(item: ItemState, due: int, now: int, payload: tuple[str, int] | None) -> ItemState:
     """The item waits for its next iteration, its attempts at zero."""
     return _superseded(
@@ -213,15 +228,10 @@ def expired(item: ItemState, settings: QueueSettings, now: int) -> ItemState | E
     The attempt was counted when it was claimed; the crash is counted now. It comes back at
     once, at its old place, unless it has killed too many workers.
     """
-    worker = f" {item.worker}" if item.worker else ""
-    told = Failure(
-        type="WorkerLost",
-        message=f"worker{worker} did not settle it within its lease (attempt {item.attempts})",
-    )
     after = replace(
         item,
         crashes=item.crashes + 1,
-        error=_text(told),
+        error=_text(crash_of(item)),
         token=None,
         lease_until=None,
         worker=None,
@@ -231,6 +241,15 @@ def expired(item: ItemState, settings: QueueSettings, now: int) -> ItemState | E
     if is_poison or _is_spent(item, settings):
         return Ended(replace(after, state=State.DEAD), State.DEAD, WORKER_LOST)
     return _superseded(replace(after, state=State.PENDING, next_execution=now), now)
+
+
+def crash_of(item: ItemState) -> Failure:
+    """What is told of an active item whose claim ran out of time."""
+    worker = f" {item.worker}" if item.worker else ""
+    return Failure(
+        type="WorkerLost",
+        message=f"worker{worker} did not settle it within its lease (attempt {item.attempts})",
+    )
 
 
 def released(item: ItemState, now: int) -> ItemState:
@@ -283,6 +302,11 @@ def fresh(document: Document, *, id: int, queue: str, now: int) -> ItemState:
     )
 
 
+def dated(document: Document, due: int) -> Document:
+    """A document with a fixed time."""
+    return replace(document, due=due, delay=None)
+
+
 def replaced(item: ItemState, document: Document, due: int, now: int) -> ItemState:
     """A waiting item with newer content. It keeps its place if it was due and still is."""
     is_due = due <= now
@@ -298,6 +322,39 @@ def replaced(item: ItemState, document: Document, due: int, now: int) -> ItemSta
         state=State.PENDING if is_due else State.PLANNED,
         position=item.position if is_due and was_due else None,
     )
+
+
+def followed(item: ItemState, document: Document, due: int) -> ItemState:
+    """An active item with the document that comes next, in place of an earlier one.
+
+    Its time is fixed now: a delay counts from the push, not from the end of the claim.
+    """
+    following = msgspec.json.encode(dated(document, due)).decode()
+    return replace(item, successor=following)
+
+
+def edited(
+    item: ItemState,
+    now: int,
+    *,
+    payload: tuple[str, int] | None,
+    priority: int | None,
+    due: int | None,
+) -> ItemState:
+    """An item with some changes. A waiting one that was due and still is keeps its place."""
+    content, form = payload or (item.payload, item.format)
+    after = replace(
+        item,
+        payload=content,
+        format=form,
+        priority=item.priority if priority is None else priority,
+        next_execution=item.next_execution if due is None else due,
+    )
+    if due is None or item.state not in (State.PLANNED, State.PENDING):
+        return after
+    state = _waiting(due, now)
+    is_in_line = item.state == State.PENDING == state
+    return replace(after, state=state, position=item.position if is_in_line else None)
 
 
 def debounced(waiting_since: int, now: int, debounce: int, max_wait: int | None) -> int:

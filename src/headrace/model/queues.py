@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from headrace.errors import InvalidOption
+from headrace.model.names import check_queue, check_topic
 
 Discipline = Literal["fifo", "lifo", "priority"]
 Uniqueness = Literal["live", "forever", "window"]
@@ -142,6 +143,10 @@ def _known(name: str) -> str:
 
 
 def _check(settings: QueueSettings) -> None:
+    for queue in settings.dead_to:
+        check_queue(queue)
+    if settings.keep_superseded is not None:
+        check_topic(settings.keep_superseded)
     _between("lock_duration", settings.lock_duration, 0.001)
     for name in ("dead_threshold", "max_crashes"):
         value = getattr(settings, name)

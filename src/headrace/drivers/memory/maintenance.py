@@ -79,6 +79,9 @@ class MemoryMaintenance(MemoryProcs):
                 self.put(self.data.procs, name, None)
             for key in [key for key, entry in self.data.once.items() if entry[0] <= now]:
                 self.put(self.data.once, key, None)
+            pushed = self.data.once_pushed
+            for key in [key for key, entry in pushed.items() if entry[0] <= now]:
+                self.put(pushed, key, None)
             return sorted(gone)
 
         return immediate("expire", act)

@@ -17,7 +17,10 @@ from headrace.contract.values import (
     Capabilities,
     Finding,
 )
+from headrace.drivers.memory.coordination import MemoryCoordination
+from headrace.drivers.memory.dead_items import MemoryDeadItems
 from headrace.drivers.memory.maintenance import MemoryMaintenance
+from headrace.drivers.memory.numbers import MemoryNumbers
 from headrace.drivers.memory.topics import Data, immediate
 from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.running import Probe, Runner, Work
@@ -56,8 +59,8 @@ def shared(name: str) -> Shared:
         return _named.setdefault(name, Shared())
 
 
-class MemoryStore(Runner, MemoryMaintenance):
-    """Headrace in memory. See ``headrace.contract.store.Store``."""
+class MemoryStore(Runner, MemoryMaintenance, MemoryNumbers, MemoryDeadItems, MemoryCoordination):
+    """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 
     name = "memory"
     capabilities = Capabilities(

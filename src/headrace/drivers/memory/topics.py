@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from headrace.contract.items import ClientRow, Pushed, WorkerRow
 from headrace.contract.op import Op, Steps
 from headrace.contract.shared import check_seq, new_calls, page
 from headrace.contract.values import (
@@ -20,9 +21,11 @@ from headrace.contract.values import (
     RangeQuery,
     Span,
 )
+from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.procs import Hold, ProcState
+from headrace.model.queues import DEFAULTS, QueueSettings
 from headrace.model.record import Batch, TopicInfo
 from headrace.model.refusals import unknown_topic
 
@@ -64,11 +67,19 @@ class Data:
     procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
     once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
     leases: dict[str, tuple[str, int]] = field(default_factory=dict)
+    queues: dict[str, QueueData] = field(default_factory=dict)
+    queue_defaults: QueueSettings = DEFAULTS
+    once_pushed: dict[str, tuple[int, str | None, Pushed]] = field(default_factory=dict)
+    clients: dict[str, ClientRow] = field(default_factory=dict)
+    workers: dict[str, WorkerRow] = field(default_factory=dict)
+    last_item: int = 0
+    last_turn: int = 0
+    last_error: int = 0
     undo: list[Callable[[], object]] = field(default_factory=list)
     announced: set[str] = field(default_factory=set)
 
     def commit(self) -> set[str]:
-        """Forget how to undo; the topics that have new records."""
+        """Forget how to undo; the topics and queues that have something new."""
         self.undo.clear()
         announced, self.announced = self.announced, set()
         return announced

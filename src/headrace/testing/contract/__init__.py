@@ -24,6 +24,18 @@ from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
+from headrace.testing.contract.queue_claims import ItemClaimContract
+from headrace.testing.contract.queue_counts import CountContract
+from headrace.testing.contract.queue_dead import DeadItemContract
+from headrace.testing.contract.queue_failures import ItemFailureContract
+from headrace.testing.contract.queue_items import ItemContract
+from headrace.testing.contract.queue_life import QueueLifeContract
+from headrace.testing.contract.queue_outcomes import OutcomeContract
+from headrace.testing.contract.queue_pushes import PushContract
+from headrace.testing.contract.queue_tending import TendingContract
+from headrace.testing.contract.queue_transactions import QueueTransactionContract
+from headrace.testing.contract.queue_upserts import UpsertContract
+from headrace.testing.contract.queue_workers import WorkerContract
 from headrace.testing.contract.ranges import RangeContract
 from headrace.testing.contract.transactions import TransactionContract
 
@@ -40,6 +52,18 @@ CONTRACTS: tuple[type[Contract], ...] = (
     LiveContract,
     CollectionContract,
     DiagnosisContract,
+    PushContract,
+    UpsertContract,
+    ItemClaimContract,
+    OutcomeContract,
+    ItemFailureContract,
+    DeadItemContract,
+    ItemContract,
+    QueueLifeContract,
+    CountContract,
+    WorkerContract,
+    TendingContract,
+    QueueTransactionContract,
 )
 
 __all__ = [
@@ -49,12 +73,24 @@ __all__ = [
     "CollectionContract",
     "CommitContract",
     "Contract",
+    "CountContract",
+    "DeadItemContract",
     "DiagnosisContract",
     "FailureContract",
+    "ItemClaimContract",
+    "ItemContract",
+    "ItemFailureContract",
     "KeyContract",
     "LiveContract",
     "OffsetContract",
+    "OutcomeContract",
     "ProcLifeContract",
+    "PushContract",
+    "QueueLifeContract",
+    "QueueTransactionContract",
     "RangeContract",
+    "TendingContract",
     "TransactionContract",
+    "UpsertContract",
+    "WorkerContract",
 ]

@@ -1,0 +1,190 @@
+"""What all operations on queues in memory are made of. Each change can be undone."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from headrace.contract.items import EndedItem, LoggedError
+from headrace.drivers.memory.queue_data import QueueData
+from headrace.drivers.memory.topics import MemoryTopics
+from headrace.model import items as rules
+from headrace.model import letters, refusals
+from headrace.model.failures import Failure
+from headrace.model.items import Document, Ended, ItemState, State, Verdict
+from headrace.model.queues import QueueInfo, QueueSettings
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MemoryItems(MemoryTopics):
+    """Queues to find and to make, and items to move."""
+
+    def queue(self, name: str) -> tuple[QueueData, QueueInfo]:
+        """A queue, or ``UnknownQueue``."""
+        queue = self.data.queues.get(name)
+        if queue is None or queue.info is None:
+            raise refusals.unknown_queue(name)
+        return queue, queue.info
+
+    def queue_made(self, name: str, settings: QueueSettings | None = None) -> QueueData:
+        """A queue, made with the settings (or the stored defaults) if there is none."""
+        if name not in self.data.queues:
+            self.set_entry(self.data.queues, name, QueueData())
+        queue = self.data.queues[name]
+        if queue.info is None:
+            wanted = settings or self.data.queue_defaults
+            info = QueueInfo(name=name, settings=wanted, version=1, created_at=self.now())
+            self.change(queue, info=info)
+            self.reorder(queue)
+        return queue
+
+    def reorder(self, queue: QueueData) -> None:
+        """Put what waits in the order of the queue's discipline."""
+        discipline = queue.settings.discipline
+        if queue.discipline == discipline:
+            return
+        items = list(queue.items.values())
+        for item in items:
+            self.remove(queue, item)
+        self.change(queue, discipline=discipline)
+        for item in items:
+            # A place is the number of a turn, with a sign where the last comes first.
+            turn = None if item.position is None else abs(item.position)
+            place = None if turn is None else rules.place_of(discipline, turn)
+            self.move(queue, None, replace(item, position=place))
+
+    def add(self, queue: QueueData, document: Document, now: int) -> ItemState:
+        """A new item."""
+        assert queue.info is not None
+        item = rules.fresh(
+            document, id=self.next_number("last_item"), queue=queue.info.name, now=now
+        )
+        if item.subject is not None and queue.settings.unique != "live":
+            self.set_entry(queue.used, item.subject, now)
+        self.count(queue, entered=1)
+        return self.move(queue, None, item)
+
+    def move(self, queue: QueueData, before: ItemState | None, after: ItemState) -> ItemState:
+        """Change an item's state; it gets a place in the line if it has to wait there."""
+        if after.state == State.PENDING:
+            if after.position is None:
+                turn = self.next_number("last_turn")
+                after = replace(after, position=rules.place_of(queue.discipline, turn))
+            self.announce(after.queue)
+        self._swap(queue, before, after)
+        return after
+
+    def remove(self, queue: QueueData, item: ItemState) -> None:
+        """Take an item out of the live ones."""
+        self._swap(queue, item, None)
+
+    def _swap(self, queue: QueueData, before: ItemState | None, after: ItemState | None) -> None:
+        self.data.undo.append(lambda: queue.swap(after, before))
+        queue.swap(before, after)
+
+    def become(
+        self, queue: QueueData, item: ItemState, verdict: Verdict, now: int
+    ) -> ItemState | None:
+        """Let the rules' verdict on a live item come true; what waits, if it does."""
+        if isinstance(verdict, ItemState):
+            return self.move(queue, item, verdict)
+        self.remove(queue, item)
+        if verdict is None:
+            self.free(queue, item)
+        elif verdict.state == State.COMPLETED:
+            if queue.settings.keep != "none":
+                self.keep_ended(queue, verdict, now)
+        elif queue.settings.dead_to:
+            self._pass_on(queue, verdict, now)
+        else:
+            self.keep_ended(queue, verdict, now)
+        successor = rules.successor_of(item)
+        if successor is not None:
+            self.add(queue, successor, now)
+        return None
+
+    def keep_ended(self, queue: QueueData, ended: Ended, now: int) -> None:
+        is_dead = ended.state == State.DEAD
+        fingerprint, title = letters.likeness(ended) if is_dead else (None, None)
+        kept = EndedItem(
+            item=replace(ended.item, successor=None),
+            ended_at=now,
+            cause=ended.cause,
+            fingerprint=fingerprint,
+            title=title,
+        )
+        self.set_entry(queue.dead if is_dead else queue.completed, kept.item.id, kept)
+
+    def _pass_on(self, queue: QueueData, ended: Ended, now: int) -> None:
+        for name in queue.settings.dead_to:
+            other = self.queue_made(name)
+            is_free = ended.item.subject not in other.subjects
+            self.add(other, letters.dead_copy(ended, is_subject_free=is_free), now)
+
+    def free(self, queue: QueueData, item: ItemState) -> None:
+        """Forget that an item's subject was used: the item is gone as if it had never been."""
+        if item.subject is not None:
+            self.set_entry(queue.used, item.subject, None)
+
+    def log(self, queue: QueueData, item: ItemState, failure: Failure, now: int) -> None:
+        """Count a failure of an active item, and keep it if the queue has an error series."""
+        self.count(queue, errors=1)
+        if not queue.settings.errors:
+            return
+        entry = LoggedError(
+            id=self.next_number("last_error"),
+            at=now,
+            item=item.id,
+            subject=item.subject,
+            attempt=item.attempts,
+            worker=item.worker,
+            failure=failure,
+        )
+        self.set_entry(queue.errors, entry.id, entry)
+
+    def count(self, queue: QueueData, **happened: int) -> None:
+        """Count what happened, where the queue keeps running numbers."""
+        if queue.settings.metrics:
+            for name, number in happened.items():
+                self.set_entry(queue.happened, name, queue.happened[name] + number)
+
+    def live_item(self, queue: QueueData, name: str, item: int) -> ItemState:
+        if item not in queue.items:
+            raise refusals.unknown_item(name, item)
+        return queue.items[item]
+
+    def announce(self, queue: str) -> None:
+        """Wake those who wait for the queue, when this is committed."""
+        self.data.announced.add(f"queue/{queue}")
+
+    def next_number(self, counter: str) -> int:
+        number: int = getattr(self.data, counter) + 1
+        self.change(self.data, **{counter: number})
+        return number
+
+    def change(self, what: object, **attributes: Any) -> None:
+        """Set attributes so that it can be undone."""
+        before = {name: getattr(what, name) for name in attributes}
+        self.data.undo.append(lambda: _set(what, before))
+        _set(what, attributes)
+
+    def set_entry(self, where: dict[K, V], key: K, value: V | None) -> None:
+        """Set (or remove, with None) an entry so that it can be undone; the order may change."""
+        before = where.get(key)
+        self.data.undo.append(lambda: _put(where, key, before))
+        _put(where, key, value)
+
+
+def _set(what: object, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(what, name, value)
+
+
+def _put(where: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value

@@ -1,0 +1,113 @@
+"""Pushing to queues in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
+from headrace.contract.op import Op
+from headrace.contract.values import Part
+from headrace.drivers.memory.items import MemoryItems
+from headrace.drivers.memory.queue_data import QueueData
+from headrace.drivers.memory.topics import immediate
+from headrace.model import items as rules
+from headrace.model import letters
+from headrace.model.items import Document, ItemState, State
+
+Taken = tuple[int, Note | None]
+"""The id for a document, and the note on it if it was not simply pushed."""
+
+
+class MemoryPushes(MemoryItems):
+    """Items come in."""
+
+    def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
+        return immediate("push", lambda: [self.push_one(call) for call in calls])
+
+    def push_one(self, call: PushCall) -> PushOutcome:
+        """Take in the documents of a call, unless its key says that they are here already."""
+        now = self.now()
+        if call.key is None:
+            return self._push_new(call, now)
+        until, digest, outcome = self.data.once_pushed.get(call.key, (0, None, Pushed(())))
+        if until > now:
+            return outcome if digest == call.digest else PushConflict(call.key)
+        outcome = self._push_new(call, now)
+        entry = (now + call.key_ttl_ms, call.digest, outcome)
+        self.set_entry(self.data.once_pushed, call.key, entry)
+        return outcome
+
+    def _push_new(self, call: PushCall, now: int) -> Pushed:
+        queue = self.queue_made(call.queue)
+        taken = [
+            self._push_document(queue, call, index, document, now)
+            for index, document in enumerate(call.documents)
+        ]
+        return Pushed(
+            ids=tuple(id for id, _ in taken), notes=tuple(note for _, note in taken if note)
+        )
+
+    def _push_document(
+        self, queue: QueueData, call: PushCall, index: int, document: Document, now: int
+    ) -> Taken:
+        live = queue.subjects.get(document.subject) if document.subject is not None else None
+        if live is None:
+            if self._is_taken_subject(queue, document, now):
+                return 0, Note(index, "skipped", "taken")
+            due = self._due(call, document, now, now)
+            return self.add(queue, rules.dated(document, due), now).id, None
+        if call.mode == "push":
+            return live, Note(index, "skipped", "exists")
+        return live, self._upsert(queue, queue.items[live], call, index, document, now)
+
+    def _is_taken_subject(self, queue: QueueData, document: Document, now: int) -> bool:
+        settings = queue.settings
+        if document.subject is None or document.subject not in queue.used:
+            return False
+        if settings.unique == "window":
+            return now < queue.used[document.subject] + round(settings.unique_window * 1000)
+        return settings.unique == "forever"
+
+    def _due(self, call: PushCall, document: Document, waiting_since: int, now: int) -> int:
+        if call.mode == "upsert" and call.debounce_ms is not None:
+            return rules.debounced(waiting_since, now, call.debounce_ms, call.max_wait_ms)
+        return document.due_at(now)
+
+    def _upsert(
+        self,
+        queue: QueueData,
+        item: ItemState,
+        call: PushCall,
+        index: int,
+        document: Document,
+        now: int,
+    ) -> Note:
+        refusal = self._refusal(queue, item, call)
+        if refusal is not None:
+            return Note(index, "skipped", refusal)
+        if item.state == State.ACTIVE:
+            earlier = rules.successor_of(item)
+            if earlier is not None:
+                self._keep_superseded(queue, item, earlier, now)
+            due = self._due(call, document, now, now)
+            self.move(queue, item, rules.followed(item, document, due))
+            return Note(index, "next")
+        self._keep_superseded(queue, item, item, now)
+        due = self._due(call, document, item.waiting_since, now)
+        self.move(queue, item, rules.replaced(item, document, due, now))
+        return Note(index, "updated")
+
+    def _refusal(self, queue: QueueData, item: ItemState, call: PushCall) -> Skip | None:
+        if rules.overrides_of(item).updateable is False:
+            return "fixed"
+        while_active = call.while_active or queue.settings.while_active
+        if item.state == State.ACTIVE and while_active == "skip":
+            return "active"
+        return None
+
+    def _keep_superseded(
+        self, queue: QueueData, item: ItemState, replaced: ItemState | Document, now: int
+    ) -> None:
+        topic = queue.settings.keep_superseded
+        if topic is not None:
+            self.append([Part(topic, 1, letters.superseded(item, replaced, now))])
