@@ -22,9 +22,10 @@ from headrace.drivers.postgres import appending, claiming, diagnosis, failures, 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
-from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
+from headrace.drivers.relational.queues import PushKeys, Queues
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -33,6 +34,7 @@ from headrace.drivers.relational.sql import (
     Evidence,
     Finally,
     Insist,
+    Many,
     Sql,
     Statement,
     Whole,
@@ -79,7 +81,7 @@ class Send(msgspec.Struct, frozen=True):
     """Send statements in one round trip; the answer is their rows, statement by statement."""
 
     connection: Any
-    statements: tuple[Statement, ...]
+    statements: tuple[Statement | Many, ...]
     # An outcome under way is waited for even if the caller is cancelled.
     to_the_end: bool = False
 
@@ -114,7 +116,7 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Maintenance):
+class PostgresStore(Runner, Maintenance, Queues):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
@@ -139,9 +141,10 @@ class PostgresStore(Runner, Maintenance):
         super().__init__(patience=patience)
         self.conninfo = conninfo
         self.schema = schema
-        self.place = _describe(conninfo)
+        self.address = _describe(conninfo)
         self.sql = Sql(DIALECT, f"{schema}.")
-        self.keys = Keys(self.sql)
+        self.keys = CommitKeys(self.sql)
+        self.push_keys = PushKeys(self.sql)
         self._opening: tuple[Statement, ...] = () if is_safe else (_RELAX,)
         self._is_safe = is_safe
         self._prepares = True
@@ -168,7 +171,7 @@ class PostgresStore(Runner, Maintenance):
     def diagnose(self, deep: bool) -> Op[list[Finding]]:
         name = f"{self.schema}."
         site = diagnosis.Site(
-            place=self.place,
+            place=self.address,
             schema=self.schema,
             newest=migrations(DIALECT, name)[-1].version,
             is_safe=self._is_safe,
@@ -242,7 +245,7 @@ class PostgresStore(Runner, Maintenance):
         try:
             return (yield Checkout())
         except psycopg.OperationalError as error:
-            raise TryAgain(failures.unavailable(error, self.place)) from error
+            raise TryAgain(failures.unavailable(error, self.address)) from error
 
     def _read_steps(self, connection: Any, op: Op[T]) -> Work[T]:
         """Send each step by itself: a log's past does not change between two of them."""
@@ -260,14 +263,14 @@ class PostgresStore(Runner, Maintenance):
             self.probe(op.name, point)
             point += 1
             rows = yield Send(connection, _as_tuple(request))
-            answer = rows[0] if isinstance(request, Statement) else rows
+            answer = rows[0] if isinstance(request, Statement | Many) else rows
 
     def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
         # A claim that is lost is no loss: it need not be asked about, only repeated.
         asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
         opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), *asked)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
-        closing: tuple[Statement, ...] = ()
+        closing: tuple[Statement | Many, ...] = ()
         is_begun = was_sent = False
         identity: dict[str, str] | None = None
         evidence: Statement | None = None
@@ -314,7 +317,7 @@ class PostgresStore(Runner, Maintenance):
                 identity = rows[len(opening) - 1][0]
             is_begun = True
             rows = rows[len(before) :]
-            answer = rows[0] if isinstance(request, Statement) else rows
+            answer = rows[0] if isinstance(request, Statement | Many) else rows
         if is_begun:
             self.probe(op.name, "commit")
             try:
@@ -365,7 +368,7 @@ class PostgresStore(Runner, Maintenance):
             if fate == "committed":
                 return
             if fate == "aborted":
-                raise TryAgain(failures.unavailable(error, self.place)) from error
+                raise TryAgain(failures.unavailable(error, self.address)) from error
             if fate == "unknown":
                 break
             yield Sleep(delay)
@@ -376,7 +379,7 @@ class PostgresStore(Runner, Maintenance):
 
     def _unknown(self, op: Op[Any]) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"the connection to {self.place} broke while {op.name!r} was being committed and "
+            f"the connection to {self.address} broke while {op.name!r} was being committed and "
             "the server cannot say what became of it: look, or repeat it with an idempotency key.",
             operation=op.name,
         )
@@ -412,11 +415,11 @@ class PostgresStore(Runner, Maintenance):
     def _judge(self, error: psycopg.Error, connection: Any) -> Exception:
         if failures.is_prepare_trouble(error):
             self._prepares = False
-            return TryAgain(failures.unavailable(error, self.place))
+            return TryAgain(failures.unavailable(error, self.address))
         if failures.is_lost(error, connection):
-            return TryAgain(failures.unavailable(error, self.place))
-        known = failures.passing(error, self.place)
-        return TryAgain(known) if known else failures.final(error, self.place)
+            return TryAgain(failures.unavailable(error, self.address))
+        known = failures.passing(error, self.address)
+        return TryAgain(known) if known else failures.final(error, self.address)
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
@@ -464,8 +467,8 @@ class PostgresStore(Runner, Maintenance):
             is_good = True
         except psycopg.Error as error:
             if not failures.is_lost(error, begun.connection):
-                known = failures.passing(error, self.place)
-                raise known or failures.final(error, self.place) from error
+                known = failures.passing(error, self.address)
+                raise known or failures.final(error, self.address) from error
             lost = LostAtCommit(begun.identity, None, None)
             lost.__cause__ = error
         finally:
@@ -533,8 +536,8 @@ class PostgresStore(Runner, Maintenance):
         await self._async_pool().close()
 
 
-def _as_tuple(request: Any) -> tuple[Statement, ...]:
-    return (request,) if isinstance(request, Statement) else tuple(request)
+def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:
+    return (request,) if isinstance(request, Statement | Many) else tuple(request)
 
 
 def _no_steps() -> Steps[None]:

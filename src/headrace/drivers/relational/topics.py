@@ -17,7 +17,7 @@ from headrace.contract.values import (
     PromisedRow,
     RangeQuery,
 )
-from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql, Statement
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
@@ -56,7 +56,7 @@ class Topics:
     """The topic operations over a dialect's statements."""
 
     sql: Sql
-    keys: Keys
+    keys: CommitKeys
     numbers_late = False
 
     def clock(self) -> int | None:

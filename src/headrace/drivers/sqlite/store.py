@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities, Finding
-from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
     migrations,
@@ -21,6 +21,7 @@ from headrace.drivers.relational.migrations import (
     refuse_absent,
     refuse_old,
 )
+from headrace.drivers.relational.queues import PushKeys, Queues
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     Announce,
@@ -28,6 +29,7 @@ from headrace.drivers.relational.sql import (
     Evidence,
     Finally,
     Insist,
+    Many,
     Sql,
     Statement,
 )
@@ -58,7 +60,7 @@ class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance):
+class SqliteStore(Runner, Maintenance, Queues):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
@@ -84,7 +86,8 @@ class SqliteStore(Runner, Maintenance):
         check_version()
         self.prefix = prefix
         self.sql = Sql(DIALECT, prefix)
-        self.keys = Keys(self.sql)
+        self.keys = CommitKeys(self.sql)
+        self.push_keys = PushKeys(self.sql)
         self.connections = Connections(path, is_safe=is_safe)
         self.wakes = Wakes(self.connections.path, prefix)
         self._clock = clock
@@ -107,11 +110,11 @@ class SqliteStore(Runner, Maintenance):
     def _migrate(self) -> None:
         known = migrations(DIALECT, self.prefix)
         with self.connections.writing() as writer:
-            if not outstanding(known, self._version(writer), self.place):
+            if not outstanding(known, self._version(writer), self.address):
                 return
             writer.execute("BEGIN IMMEDIATE")
             writer.execute(schema.table(self.prefix))
-            for migration in outstanding(known, self._version(writer), self.place):
+            for migration in outstanding(known, self._version(writer), self.address):
                 for statement in _statements(migration.text):
                     writer.execute(statement)
                 writer.execute(schema.note(self.prefix, migration))
@@ -120,16 +123,16 @@ class SqliteStore(Runner, Maintenance):
     def check(self) -> None:
         """Refuse a file without our tables, or with old ones; the file stays as it is."""
         if not self.connections.path.exists():
-            refuse_absent(0, self.place)
+            refuse_absent(0, self.address)
         known = migrations(DIALECT, self.prefix)
         try:
             with self.connections.looking() as connection:
                 version = self._version(connection)
         except sqlite3.OperationalError as error:
             raise self.busy() if is_busy(error) else error from error
-        missing = outstanding(known, version, self.place)
-        refuse_absent(version, self.place)
-        refuse_old(version, missing, self.place)
+        missing = outstanding(known, version, self.address)
+        refuse_absent(version, self.address)
+        refuse_old(version, missing, self.address)
 
     def _version(self, connection: sqlite3.Connection) -> int:
         table = f"{self.prefix}migration"
@@ -140,7 +143,7 @@ class SqliteStore(Runner, Maintenance):
         return int(row[0])
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Where the tables are, for people."""
         return str(self.connections.path)
 
@@ -227,7 +230,7 @@ class SqliteStore(Runner, Maintenance):
             point += 1
             if isinstance(request, Finally):
                 request = request.statements
-            if isinstance(request, Statement):
+            if isinstance(request, Statement | Many):
                 answer = rows_of(connection, request)
             else:
                 answer = [rows_of(connection, statement) for statement in request]
