@@ -16,9 +16,17 @@ from psycopg import errors as pg
 from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
+from headrace.contract.items import Outcome, PushCall, PushOutcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
-from headrace.drivers.postgres import appending, claiming, diagnosis, failures, sessions
+from headrace.drivers.postgres import (
+    appending,
+    claiming,
+    diagnosis,
+    failures,
+    queueing,
+    sessions,
+)
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
@@ -150,6 +158,7 @@ class PostgresStore(Runner, Maintenance, Queues):
         self._prepares = True
         self._clock = clock
         self._last_rows = {}
+        self.known = queueing.Known(self)
         self.wakes = Wakes(self)
         self._forget()
 
@@ -192,6 +201,22 @@ class PostgresStore(Runner, Maintenance, Queues):
             return self._claim(proc, token, count, max_bytes)
 
         return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
+
+    def push_at_once(
+        self, calls: Sequence[PushCall]
+    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+        return queueing.push_at_once(self, calls)
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
+        def slowly(is_repeat: bool) -> Steps[Taking]:
+            return self.claim_steps(take, is_repeat=is_repeat)
+
+        return queueing.claim_at_once(self, take, slowly)
+
+    def settle_at_once(
+        self, queue: str, outcomes: Sequence[Outcome]
+    ) -> Callable[[], Steps[list[Settled]]] | None:
+        return queueing.complete_at_once(self, queue, outcomes)
 
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
@@ -303,7 +328,7 @@ class PostgresStore(Runner, Maintenance, Queues):
             if isinstance(request, Finally):
                 closing, answer = closing + request.statements, None
                 continue
-            if isinstance(request, Whole):
+            if isinstance(request, Whole) and not is_begun:
                 answer = yield from self._send_whole(connection, op, request.statements, point)
                 point += 1
                 was_sent = True
@@ -341,7 +366,7 @@ class PostgresStore(Runner, Maintenance, Queues):
         try:
             rows = yield Send(connection, opening + statements, to_the_end=True)
         except pg.UniqueViolation as error:
-            if error.diag.constraint_name != "batch_id":
+            if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise
             return None
         except psycopg.Error as error:
@@ -537,6 +562,8 @@ class PostgresStore(Runner, Maintenance, Queues):
 
 
 def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:
+    if isinstance(request, Whole):
+        return request.statements
     return (request,) if isinstance(request, Statement | Many) else tuple(request)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
@@ -32,7 +32,17 @@ class Claims(Pushes):
             return (yield from self.claim_steps(take, is_repeat=runs > 1))
 
         # Repeatable: what was claimed by a run whose answer was lost is found by its token.
-        return Op("claim_items", steps, relaxed=True, repeatable=True)
+        return Op(
+            "claim_items",
+            steps,
+            relaxed=True,
+            repeatable=True,
+            alone=self.claim_items_at_once(take),
+        )
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]] | None:
+        """The claim without a transaction around it, if the database can."""
+        return None
 
     def claim_steps(self, take: Take, *, is_repeat: bool) -> Steps[Taking]:
         """A claim under locks."""
@@ -102,7 +112,21 @@ class Claims(Pushes):
         return min((time for time in times if time is not None), default=None)
 
     def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[list[Settled]]:
-        return Op("settle", lambda: self._settle(queue, outcomes))
+        return Op(
+            "settle",
+            lambda: self.settled_slowly(queue, outcomes),
+            alone=self.settle_at_once(queue, outcomes),
+        )
+
+    def settle_at_once(
+        self, queue: str, outcomes: Sequence[Outcome]
+    ) -> Callable[[], Steps[list[Settled]]] | None:
+        """The settlement without a transaction around it, if it is simple and the database can."""
+        return None
+
+    def settled_slowly(self, queue: str, outcomes: Sequence[Outcome]) -> Steps[list[Settled]]:
+        """The settlement, whatever it takes."""
+        return self._settle(queue, outcomes)
 
     def _settle(self, name: str, outcomes: Sequence[Outcome]) -> Steps[list[Settled]]:
         queue = yield from self.find_queue(name)
@@ -203,6 +227,10 @@ class Claims(Pushes):
             return (yield from self._end_leases(row, limit))
 
         return Op("expire_leases", steps)
+
+    def end_leases_slowly(self, queue: QueueRow) -> Steps[list[int]]:
+        """End the claims whose time is over, as many as one operation may."""
+        return self._end_leases(queue, MOST_EXPIRED)
 
     def _end_leases(self, queue: QueueRow, limit: int) -> Steps[list[int]]:
         """End the claims whose time is over."""

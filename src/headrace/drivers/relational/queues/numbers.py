@@ -122,7 +122,7 @@ class Numbers(Claims, Lives):
             row = yield from self.queue_row(queue)
             yield from self._end_leases(row, limit)
             if row.settings.metrics:
-                yield self.sql.fold_tallies(queue=row.id)
+                yield self.sql.fold_tallies(queue=row.id, now=self.clock())
                 yield from self._sample(row)
             return (yield from self._remove_old(row, limit))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
 from headrace.contract.op import Op, Steps
@@ -46,7 +46,22 @@ class Pushes(QueueBase):
 
     def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
         has_keys = all(call.key is not None for call in calls)
-        return Op("push", lambda: self._push(calls), repeatable=has_keys)
+        return Op(
+            "push",
+            lambda: self.pushed_slowly(calls),
+            repeatable=has_keys,
+            alone=self.push_at_once(calls),
+        )
+
+    def push_at_once(
+        self, calls: Sequence[PushCall]
+    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+        """The push without a transaction around it, if it is simple and the database can."""
+        return None
+
+    def pushed_slowly(self, calls: Sequence[PushCall]) -> Steps[list[PushOutcome]]:
+        """The push, whatever it takes."""
+        return self._push(calls)
 
     def _push(self, calls: Sequence[PushCall]) -> Steps[list[PushOutcome]]:
         settled = yield from self.push_keys.take(calls, self.clock())

@@ -120,7 +120,8 @@ def ended_values(ended: EndedItem, queue: QueueRow) -> dict[str, Any]:
 def _values(item: ItemState, fields: tuple[str, ...], queue: QueueRow) -> dict[str, Any]:
     values: dict[str, Any] = {field: getattr(item, field) for field in fields}
     values["queue"] = queue.id
-    values["rank"] = rank_of(queue.settings.discipline, item.priority)
+    # Turned round, so that both parts of the order rise.
+    values["rank"] = -rank_of(queue.settings.discipline, item.priority)
     if "state" in values:
         values["state"] = int(values["state"])
     return values

@@ -83,7 +83,7 @@ class SingleItems(QueueBase):
     def _before(self, queue: QueueRow, id: int) -> Steps[int]:
         waiting = yield self.sql.waiting_items(queue=queue.id)
         line = [
-            (-row["rank"], row["position"], row["id"])
+            (row["rank"], row["position"], row["id"])
             for row in waiting
             if row["state"] == State.PENDING
         ]
@@ -96,7 +96,7 @@ class SingleItems(QueueBase):
         last = max((abs(place) for _, place, _ in line), default=0)
         for turn, (_, item, rank, position) in enumerate(due, last + 1):
             place = rules.place_of(queue.settings.discipline, turn)
-            line.append((-rank, place if position is None else position, item))
+            line.append((rank, place if position is None else position, item))
         order = [entry[-1] for entry in sorted(line)]
         order += [entry[1] for entry in planned[len(due) :]]
         # Claimed just now, it has nothing before it.

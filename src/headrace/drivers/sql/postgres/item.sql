@@ -154,7 +154,7 @@ select id, payload, format, subject, priority, state, position, next_execution,
        headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.item
 where queue = :queue and state = 1
-order by rank desc, position
+order by rank, position
 limit :limit
 for no key update skip locked;
 
@@ -165,7 +165,7 @@ select id, payload, format, subject, priority, state, position, next_execution,
        headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.item
 where queue = :queue and state = 2 and token = :token
-order by rank desc, position;
+order by rank, position;
 
 -- name: hand_out_items
 -- They are claimed.
@@ -244,7 +244,7 @@ select (select min(next_execution) from headrace.item where queue = :queue and s
 -- name: rerank_items
 -- Put all items of a queue in the order of another discipline.
 update headrace.item
-set rank = case when :discipline = 'priority' then priority else 0 end,
+set rank = case when :discipline = 'priority' then -priority else 0 end,
     position = case when :discipline = 'lifo' then -abs(position) else abs(position) end
 where queue = :queue;
 

@@ -158,8 +158,11 @@ from headrace.tally where queue = :queue;
 
 -- name: fold_tallies
 -- Make one row of the many.
+-- Receipts are kept for two minutes, which is longer than anybody goes on asking.
 with gone as (
-    delete from headrace.tally where queue = :queue returning *
+    delete from headrace.tally
+    where queue = :queue and (id is null or at <= coalesce(:now::bigint, headrace.clock()) - 120000)
+    returning *
 )
 insert into headrace.tally (queue, planned, pending, active, completed, dead, entered, picked, processed, rescheduled, rejected, dropped, orphaned, errors)
 select queue, sum(planned), sum(pending), sum(active), sum(completed), sum(dead), sum(entered), sum(picked), sum(processed), sum(rescheduled), sum(rejected), sum(dropped), sum(orphaned), sum(errors) from gone group by queue;

@@ -164,7 +164,8 @@ from headrace_tally where queue = :queue;
 
 -- name: fold_tallies
 -- Make one row of the many.
-select queue from headrace_tally where queue = :queue;
+-- There is only one here.
+select queue from headrace_tally where queue = :queue and :now is not 0;
 
 -- name: compare_tallies
 -- By how much the running counts are wrong, all seen at one moment.

@@ -25,7 +25,7 @@ create table headrace_turn (last integer not null);
 insert into headrace_turn (last) values (0);
 
 -- Live items only: 0 planned, 1 pending, 2 active. rank is the part of the order that comes before
--- the place in line: the priority, where the discipline asks for it. payload is JSON, or base64
+-- the place in line: the negative priority, where the discipline asks for it. payload is JSON, or base64
 -- where format is 1.
 create table headrace_item (
     id             integer primary key autoincrement,
@@ -54,7 +54,7 @@ create table headrace_item (
     successor      text,
     payload        text not null
 );
-create index headrace_item_line on headrace_item (queue, rank desc, position) where state = 1;
+create index headrace_item_line on headrace_item (queue, rank, position) where state = 1;
 create index headrace_item_planned on headrace_item (queue, next_execution, id) where state = 0;
 create index headrace_item_leases on headrace_item (queue, lease_until, id) where state = 2;
 create unique index headrace_item_subject on headrace_item (queue, subject) where subject is not null;
