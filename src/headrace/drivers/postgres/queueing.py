@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 # A receipt lists what was done; with more than this a transaction is the better proof.
 MOST_ON_A_RECEIPT = 200
 FLOOR_SECONDS = 1.0
+_FIELDS = Document.__struct_fields__
 # What stands for an id when the queue's settings have changed.
 OTHER = -1
 MOST_KNOWN = 1000
@@ -95,9 +97,10 @@ def push_at_once(
     queues = {call.queue for call in calls}
     documents = [document for call in calls for document in call.documents]
     is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
-    if not is_simple or not 0 < len(documents) <= MOST_ON_A_RECEIPT:
+    if not is_simple or not documents:
         return None
     [name] = queues
+    has_receipt = len(documents) <= MOST_ON_A_RECEIPT
     receipts: list[str] = []
 
     def steps() -> Steps[list[PushOutcome]]:
@@ -111,7 +114,8 @@ def push_at_once(
         while left:
             if turn == len(receipts):
                 receipts.append(batch_id())
-            done = yield from _push(store, queue, [documents[i] for i in left], receipts[turn])
+            receipt = receipts[turn] if has_receipt else None
+            done = yield from _push(store, queue, [documents[i] for i in left], receipt)
             if done is None:
                 queue = yield from store.known.queue(name, anew=True)
                 if queue is None or not _can_push(queue, documents):
@@ -132,14 +136,11 @@ def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
 
 
 def _push(
-    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
 ) -> Steps[list[tuple[int, str | None]] | None]:
     """The ids and subjects of new items; None if the queue has changed."""
     discipline = queue.settings.discipline
-    columns = {
-        field: _column([getattr(document, field) for document in documents])
-        for field in Document.__struct_fields__
-    }
+    columns = {field: _column(documents, attrgetter(field)) for field in _FIELDS}
     statement = store.sql.push_at_once(
         queue=queue.name,
         version=queue.info.version,
@@ -147,10 +148,11 @@ def _push(
         sign=place_of(discipline, 1),
         now=store.clock(),
         channel=store.wakes.channel if store.wakes.is_hinting else None,
-        rank=_column([-rank_of(discipline, document.priority) for document in documents]),
+        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
         **columns,
     )
-    found = yield Whole((statement,))
+    # Without a receipt it is a transaction, that can be asked about by its number.
+    found = (yield Whole((statement,))) if receipt else (yield (statement,))
     if found is None:
         # Sent before, and done then.
         [[row]] = yield Whole((store.sql.find_receipt(receipt=receipt),))
@@ -221,8 +223,14 @@ def _shares(calls: Sequence[PushCall], ids: Sequence[int], skipped: set[int]) ->
     return outcomes
 
 
-def _column(values: Sequence[Any]) -> str:
-    return DIVIDER.join(NULL if value is None else str(value) for value in values)
+def _column(documents: Sequence[Document], get: Callable[[Document], Any]) -> str:
+    values = [get(document) for document in documents]
+    if all(value is None for value in values):
+        # Padded with nulls by the database.
+        return NULL
+    return DIVIDER.join(
+        NULL if value is None else value if type(value) is str else str(value) for value in values
+    )
 
 
 def claim_at_once(

@@ -266,6 +266,9 @@ def rows_of(connection: sqlite3.Connection, statement: Statement | Many) -> list
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     if isinstance(statement, Many):
+        if "returning" not in statement.text:
+            cursor.executemany(statement.text, statement.rows)
+            return []
         return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
     return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
 

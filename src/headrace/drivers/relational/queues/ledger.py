@@ -57,7 +57,9 @@ class Ledger:
     def count(self, queue: QueueRow, **happened: int) -> None:
         """Count what happened, where the queue keeps running numbers."""
         if queue.settings.metrics:
-            self.counts.setdefault(queue.id, Counter()).update(happened)
+            counts = self.counts.setdefault(queue.id, Counter())
+            for name, number in happened.items():
+                counts[name] += number
 
     def move(self, queue: QueueRow, before: ItemState | None, after: ItemState | None) -> None:
         """An item changes its state, comes (before: None) or goes (after: None)."""

@@ -9,9 +9,9 @@ from headrace.contract.op import Op, Steps
 from headrace.contract.values import Part
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
-from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import QueueRow, item_of
-from headrace.drivers.relational.sql import Sql
+from headrace.drivers.relational.queues.ledger import Ledger, take_turns
+from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
+from headrace.drivers.relational.sql import Many, Sql
 from headrace.model import items as rules
 from headrace.model import letters
 from headrace.model.items import Document, ItemState, State
@@ -88,12 +88,39 @@ class Pushes(QueueBase):
     def push_one(self, call: PushCall) -> Steps[Pushed]:
         """Take in the documents of a call."""
         queue = yield from self.made_queue(call.queue)
+        if call.mode == "push" and all(doc.subject is None for doc in call.documents):
+            return (yield from self._push_plain(queue, call.documents))
         pushing = Pushing(call, queue)
         left = list(range(len(call.documents)))
         while left:
             # Others may take a subject between our look and our insert: then we look again.
             left = yield from self._push_some(pushing, left)
         return pushing.outcome()
+
+    def _push_plain(self, queue: QueueRow, documents: Sequence[Document]) -> Steps[Pushed]:
+        """Take in documents that nothing can be in the way of."""
+        if not documents:
+            return Pushed(())
+        values = [
+            plain_values(document, queue, document.due_at(queue.now)) for document in documents
+        ]
+        due = [row for row in values if row["state"] == State.PENDING]
+        turns = (yield from take_turns(self.sql, len(due))) if due else []
+        discipline = queue.settings.discipline
+        for row, turn in zip(due, turns, strict=True):
+            row["position"] = rules.place_of(discipline, turn)
+        written = yield Many.of(self.sql.add_plain_items, values)
+        ids = sorted(row["id"] for row in written)
+        if not ids:
+            # Numbered in a row, and only the last number is told.
+            [last] = yield self.sql.last_item()
+            ids = list(range(last["id"] - len(values) + 1, last["id"] + 1))
+        ledger = Ledger(self.sql)
+        ledger.count(queue, entered=len(ids), pending=len(due), planned=len(ids) - len(due))
+        if due:
+            ledger.announced.add(f"queue/{queue.name}")
+        yield from ledger.write()
+        return Pushed(tuple(ids))
 
     def _push_some(self, pushing: Pushing, indexes: Sequence[int]) -> Steps[list[int]]:
         """Take in some documents; those that have to be looked at again."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from headrace.contract.items import EndedItem
 from headrace.drivers.relational.sql import Row
-from headrace.model.items import ItemState, rank_of
+from headrace.model.items import Document, ItemState, rank_of
 from headrace.model.queues import QueueInfo, QueueSettings
 
 _ITEM = tuple(field for field in ItemState.__struct_fields__ if field != "queue")
@@ -24,6 +25,9 @@ _SAVED = tuple(field for field in _ITEM if field not in _FIXED)
 _decode_settings = msgspec.json.Decoder(QueueSettings).decode
 # Queues are read at every call, and most of the time they have not changed.
 _settings: dict[str, QueueSettings] = {}
+
+
+_pick = itemgetter(*_ITEM)
 
 
 class QueueRow(NamedTuple):
@@ -76,7 +80,7 @@ def text_of(settings: QueueSettings) -> str:
 
 
 def item_of(row: Row, queue: str) -> ItemState:
-    return ItemState(queue=queue, **{field: row[field] for field in _ITEM})
+    return ItemState(queue=queue, **dict(zip(_ITEM, _pick(row), strict=True)))
 
 
 def ended_of(row: Row, queue: str) -> EndedItem:
@@ -87,6 +91,25 @@ def ended_of(row: Row, queue: str) -> EndedItem:
         fingerprint=row["fingerprint"],
         title=row["title"],
     )
+
+
+def plain_values(document: Document, queue: QueueRow, due: int) -> dict[str, Any]:
+    """The columns of a new item that has no subject; its place is given later."""
+    now = queue.now
+    return {
+        "queue": queue.id,
+        "rank": -rank_of(queue.settings.discipline, document.priority),
+        "payload": document.payload,
+        "format": document.format,
+        "priority": document.priority,
+        "state": 1 if due <= now else 0,
+        "position": None,
+        "next_execution": due,
+        "waiting_since": now,
+        "created_at": now,
+        "headers": document.headers,
+        "overrides": document.overrides,
+    }
 
 
 def new_values(item: ItemState, queue: QueueRow) -> dict[str, Any]:

@@ -17,6 +17,21 @@ values (
 on conflict (queue, subject) where subject is not null do nothing
 returning id, queue, subject;
 
+-- name: add_plain_items
+-- New items without a subject: nothing can be in their way.
+insert into headrace_item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides
+)
+values (
+    :queue, :rank, :payload, :format, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :headers, :overrides
+);
+
+-- name: last_item
+-- The id of the item that was added last.
+select last_insert_rowid() as id;
+
 -- name: restore_item
 -- An item that had ended, with the id it had.
 insert into headrace_item (

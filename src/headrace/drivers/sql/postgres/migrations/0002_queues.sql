@@ -232,7 +232,8 @@ begin
         returning i.id, i.subject, i.state
     ), counted as (
         insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-        select target, receipt, moment, string_agg(f.id::text, ',' order by f.id),
+        select target, receipt, moment,
+               case when receipt is not null then string_agg(f.id::text, ',' order by f.id) end,
                count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
         from fresh f
     )
