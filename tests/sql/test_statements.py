@@ -25,7 +25,7 @@ def test_both_dialects_have_the_same_statements() -> None:
 
 def test_every_statement_is_used_and_every_used_one_exists() -> None:
     """No dead SQL, no call into nothing."""
-    drivers = [*SOURCES.glob("*.py"), *(SOURCES.parent / "postgres").glob("*.py")]
+    drivers = [*SOURCES.rglob("*.py"), *(SOURCES.parent / "postgres").glob("*.py")]
     code = "\n".join(path.read_text() for path in drivers)
     used = set(re.findall(r"\b_?sql\.([a-z_]+)\b", code))
     doctor = POSTGRES._replace(nouns=("doctor",))

@@ -143,10 +143,10 @@ delete from headrace.ended where queue = :queue and id = any(:ids::bigint[]);
 
 -- name: drop_ended
 -- Remove ended items that are too old.
-delete from headrace.ended where id in (
+delete from headrace.ended where id = any(array(
     select id from headrace.ended
     where queue = :queue and state = :state and ended_at <= :at
-    order by ended_at, id limit :limit)
+    order by ended_at, id limit :limit))
 returning id;
 
 -- name: count_ended

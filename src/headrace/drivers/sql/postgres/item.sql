@@ -230,8 +230,10 @@ for no key update skip locked;
 
 -- name: next_times
 -- When the next planned item is due, and when the next lease ends.
-select (select min(next_execution) from headrace.item where queue = :queue and state = 0) as due,
-       (select min(lease_until) from headrace.item where queue = :queue and state = 2) as lease;
+select (select next_execution from headrace.item where queue = :queue and state = 0
+        order by next_execution, id limit 1) as due,
+       (select lease_until from headrace.item where queue = :queue and state = 2
+        order by lease_until, id limit 1) as lease;
 
 -- name: find_item
 -- A live item.

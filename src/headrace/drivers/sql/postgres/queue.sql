@@ -100,8 +100,8 @@ limit :limit;
 
 -- name: drop_errors
 -- Remove errors that are too old.
-delete from headrace.error where id in (
-    select id from headrace.error where queue = :queue and at <= :at order by at, id limit :limit)
+delete from headrace.error where id = any(array(
+    select id from headrace.error where queue = :queue and at <= :at order by at, id limit :limit))
 returning id;
 
 -- name: last_sample
@@ -120,8 +120,8 @@ where queue = :queue and at >= :since order by at limit :limit;
 
 -- name: drop_samples
 -- Remove samples that are too old.
-delete from headrace.sample where queue = :queue and at in (
-    select at from headrace.sample where queue = :queue and at <= :at order by at limit :limit)
+delete from headrace.sample where queue = :queue and at = any(array(
+    select at from headrace.sample where queue = :queue and at <= :at order by at limit :limit))
 returning at;
 
 -- name: find_used
@@ -139,9 +139,9 @@ delete from headrace.used where queue = :queue and subject = :subject;
 
 -- name: drop_used
 -- Forget subjects that were used long ago.
-delete from headrace.used where queue = :queue and subject in (
+delete from headrace.used where queue = :queue and subject = any(array(
     select subject from headrace.used where queue = :queue and at <= :at
-    order by at, subject limit :limit)
+    order by at, subject limit :limit))
 returning subject;
 
 -- name: add_tally
