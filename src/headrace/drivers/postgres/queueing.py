@@ -9,7 +9,7 @@ receipt. A claim is found by its token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of
-from headrace.drivers.relational.sql import Announce, Whole
+from headrace.drivers.relational.sql import Announce, Insist, Whole
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -89,6 +89,11 @@ class Known:
         until = until if until > now else now + FLOOR_SECONDS
         self._floors[queue.name] = (until, rank, (last.position or 0) + 1)
 
+    def lower_floors(self, announced: Collection[str]) -> None:
+        """Items have come to stand in line, some perhaps at an old place of theirs."""
+        for topic in announced:
+            self._floors.pop(topic.removeprefix("queue/"), None)
+
 
 def push_at_once(
     store: PostgresStore, calls: Sequence[PushCall]
@@ -142,7 +147,7 @@ def _push(
     discipline = queue.settings.discipline
     columns = {field: _column(documents, attrgetter(field)) for field in _FIELDS}
     statement = store.sql.push_at_once(
-        queue=queue.name,
+        queue=queue.id,
         version=queue.info.version,
         receipt=receipt,
         sign=place_of(discipline, 1),
@@ -253,17 +258,22 @@ def claim_at_once(
         if not rows or rows[0]["held"] == "other":
             yield from store.known.queue(take.queue, anew=True)
             return (yield from slowly(False))
+        if rows[0]["held"] == "short":
+            # There are leases to end: what they give back may stand before the rest.
+            yield from store.end_leases_slowly(queue._replace(now=rows[0]["clock"]))
+            rows = yield from _claim(store, queue, take, takes_any=True)
+            # A claim need not be on the disk, but the end of a lease must.
+            yield Insist()
+            if not rows or rows[0]["held"] == "other":
+                return (yield from slowly(False))
         first = rows[0]
         items = _items(queue, rows)
         store.known.raise_floor(queue, items, take.count)
-        if first["held"] == "short":
-            # There are leases to end: what they give back is claimed with the same token.
-            yield from store.end_leases_slowly(queue._replace(now=first["clock"]))
-            more = yield from _claim(store, queue, take, but=len(items))
-            if more and more[0]["held"] != "other":
-                first = more[0]
-                items = _items(queue, [*rows, *more])
-        return taking(queue._replace(now=first["clock"]), items, first["next_due"])
+        due = first["next_due"]
+        if len(items) < take.count:
+            times = [due, *(item.lease_until for item in items)]
+            due = min((time for time in times if time is not None), default=None)
+        return taking(queue._replace(now=first["clock"]), items, due)
 
     return steps
 
@@ -275,21 +285,24 @@ def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
     return sorted(items, key=lambda item: (-rank_of(discipline, item.priority), item.position))
 
 
-def _claim(store: PostgresStore, queue: QueueRow, take: Take, but: int = 0) -> Steps[list[Any]]:
+def _claim(
+    store: PostgresStore, queue: QueueRow, take: Take, *, takes_any: bool = False
+) -> Steps[list[Any]]:
     settings = queue.settings
-    floor_rank, floor_position = (None, None) if but else store.known.floor(queue)
+    floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
     lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     statement = store.sql.claim_at_once(
-        queue=queue.name,
+        queue=queue.id,
         version=queue.info.version,
         token=take.token,
-        count=take.count - but,
+        count=take.count,
         lease=lease,
         worker=take.worker,
         keeps_counts=settings.metrics,
         sign=place_of(settings.discipline, 1),
         floor_rank=floor_rank,
         floor_position=floor_position,
+        takes_any=takes_any,
         now=store.clock(),
     )
     [rows] = yield Whole((statement,))

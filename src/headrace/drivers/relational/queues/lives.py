@@ -70,10 +70,6 @@ class Lives(QueueBase):
         yield Announce(frozenset({f"queue/{name}"}))
         return queue.info
 
-    def recount(self, queue: QueueRow) -> Steps[None]:
-        """Set the running counts right."""
-        raise NotImplementedError
-
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
         return Op(
             "pause_queue", lambda: self._set_paused(name, by, is_paused=True), repeatable=True

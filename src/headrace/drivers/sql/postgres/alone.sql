@@ -29,7 +29,7 @@ select answer as held, next_due, clock, rank, id, payload, format, subject, prio
        last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
-    :floor_rank::integer, :floor_position::bigint, :now::bigint);
+    :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint);
 
 -- name: complete_at_once
 -- Complete items of one claim; the ids of those that were held by it and have no successor.
