@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities, Finding
+from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
@@ -21,7 +22,7 @@ from headrace.drivers.relational.migrations import (
     refuse_absent,
     refuse_old,
 )
-from headrace.drivers.relational.queues import PushKeys, Queues
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     Announce,
@@ -60,7 +61,7 @@ class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance, Queues):
+class SqliteStore(Runner, Maintenance, Following):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"

@@ -28,6 +28,7 @@ from headrace.testing.contract.queue_claims import ItemClaimContract
 from headrace.testing.contract.queue_counts import CountContract
 from headrace.testing.contract.queue_dead import DeadItemContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
+from headrace.testing.contract.queue_following import FollowingContract
 from headrace.testing.contract.queue_items import ItemContract
 from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
@@ -64,6 +65,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     WorkerContract,
     TendingContract,
     QueueTransactionContract,
+    FollowingContract,
 )
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "DeadItemContract",
     "DiagnosisContract",
     "FailureContract",
+    "FollowingContract",
     "ItemClaimContract",
     "ItemContract",
     "ItemFailureContract",
