@@ -129,6 +129,7 @@ class PostgresStore(Runner, Maintenance, Following):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
+    repeats_at_once = True
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.op import Op
-from headrace.contract.values import Capabilities, Finding
+from headrace.contract.op import Op, Steps
+from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
 from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
@@ -25,6 +25,7 @@ from headrace.drivers.relational.migrations import (
 from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
+    NOUNS,
     Announce,
     Dialect,
     Evidence,
@@ -35,7 +36,7 @@ from headrace.drivers.relational.sql import (
     Statement,
 )
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import diagnosis, schema, sessions
+from headrace.drivers.sqlite import appending, diagnosis, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -54,7 +55,7 @@ from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="sqlite", word="headrace_", style="named")
+DIALECT = Dialect(folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append"))
 
 
 class InsistedError(Exception):
@@ -96,6 +97,11 @@ class SqliteStore(Runner, Maintenance, Following):
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
+
+    def commit_at_once(
+        self, calls: Sequence[CommitCall]
+    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+        return appending.commit_at_once(self, calls)
 
     def migrate(self) -> None:
         """Bring the tables to this version; waits for others who do the same."""
@@ -209,7 +215,7 @@ class SqliteStore(Runner, Maintenance, Following):
         *,
         relaxed: bool = False,
     ) -> T:
-        steps = iter(op)
+        steps = op.alone()
         answer: Any = None
         point = 0
         while True:
@@ -217,6 +223,12 @@ class SqliteStore(Runner, Maintenance, Following):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, Statement):
+                # What there is most of comes first.
+                self.probe(op.name, point)
+                point += 1
+                answer = rows_of(connection, request)
+                continue
             if isinstance(request, Announce):
                 announced |= request.topics
                 answer = None
@@ -231,7 +243,7 @@ class SqliteStore(Runner, Maintenance, Following):
             point += 1
             if isinstance(request, Finally):
                 request = request.statements
-            if isinstance(request, Statement | Many):
+            if isinstance(request, Many):
                 answer = rows_of(connection, request)
             else:
                 answer = [rows_of(connection, statement) for statement in request]
