@@ -1,4 +1,4 @@
-"""Durable topics and procs in the database you already run.
+"""Durable topics, procs and queues in the database you already run.
 
 >>> import headrace
 >>> hr = headrace.connect("sqlite:///flow.db")
@@ -9,16 +9,22 @@
 from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
+from headrace.client.items import AsyncItem, Item
 from headrace.client.live import AsyncLive, Live
 from headrace.client.operations import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
+from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.transactions import AsyncTransaction, Transaction
+from headrace.contract.items import Outcome, Settled
 from headrace.contract.values import Capabilities, Finding
+from headrace.core.documents import Commit, Doc, Push
+from headrace.core.pushes import DocumentResult, PushResult
 from headrace.default import (
     available_proc,
     close,
     commit,
     commit_many,
+    create,
     diagnose,
     ids,
     iterate,
@@ -28,18 +34,28 @@ from headrace.default import (
     maintain,
     proc,
     procs,
+    push,
+    push_many,
+    queue,
     range,
+    ref,
     revrange,
+    settle,
     status,
     topic_info,
     topics,
     transaction,
+    upsert,
+    upsert_many,
     using,
     wait_for_procs,
 )
 from headrace.errors import HeadraceError
 from headrace.model.collecting import MaintenanceReport
+from headrace.model.failures import Failure
+from headrace.model.items import State
 from headrace.model.procs import Lag, ProcInfo
+from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
 
 __version__ = "0.1.0"
@@ -48,21 +64,37 @@ __all__ = [
     "Acked",
     "AsyncClaim",
     "AsyncHeadrace",
+    "AsyncItem",
     "AsyncLive",
     "AsyncProc",
+    "AsyncQueue",
     "AsyncTransaction",
+    "Backoff",
     "Capabilities",
     "Claim",
+    "Commit",
+    "Doc",
+    "DocumentResult",
+    "Failure",
     "Finding",
     "Headrace",
     "HeadraceError",
+    "Item",
     "Lag",
     "Live",
     "MaintenanceReport",
+    "Outcome",
     "Proc",
     "ProcInfo",
+    "Push",
+    "PushResult",
+    "Queue",
+    "QueueInfo",
+    "QueueSettings",
     "Receipt",
     "Record",
+    "Settled",
+    "State",
     "Status",
     "TopicInfo",
     "Transaction",
@@ -72,6 +104,7 @@ __all__ = [
     "commit",
     "commit_many",
     "connect",
+    "create",
     "diagnose",
     "errors",
     "ids",
@@ -82,14 +115,21 @@ __all__ = [
     "maintain",
     "proc",
     "procs",
+    "push",
+    "push_many",
+    "queue",
     "range",
+    "ref",
     "revrange",
     "settings",
+    "settle",
     "status",
     "telemetry",
     "topic_info",
     "topics",
     "transaction",
+    "upsert",
+    "upsert_many",
     "using",
     "wait_for_procs",
 ]

@@ -68,6 +68,14 @@ diagnose = _forward(Headrace.diagnose)
 transaction = _forward(Headrace.transaction)
 using = _forward(Headrace.using)
 ids = _forward(Headrace.ids)
+create = _forward(Headrace.create)
+push = _forward(Headrace.push)
+push_many = _forward(Headrace.push_many)
+queue = _forward(Headrace.queue)
+ref = _forward(Headrace.ref)
+settle = _forward(Headrace.settle)
+upsert = _forward(Headrace.upsert)
+upsert_many = _forward(Headrace.upsert_many)
 close = _forward(Headrace.close)
 
 __all__ = [
@@ -75,6 +83,7 @@ __all__ = [
     "close",
     "commit",
     "commit_many",
+    "create",
     "diagnose",
     "ids",
     "iterate",
@@ -84,12 +93,19 @@ __all__ = [
     "maintain",
     "proc",
     "procs",
+    "push",
+    "push_many",
+    "queue",
     "range",
+    "ref",
     "revrange",
+    "settle",
     "status",
     "topic_info",
     "topics",
     "transaction",
+    "upsert",
+    "upsert_many",
     "using",
     "wait_for_procs",
 ]

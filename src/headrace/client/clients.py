@@ -10,7 +10,8 @@ from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.live import AsyncLive, Live
-from headrace.client.operations import AsyncOperations, Operations, Status, documented
+from headrace.client.operations import Status, documented
+from headrace.client.queue_operations import AsyncQueueOperations, QueueOperations
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
@@ -25,14 +26,12 @@ def _as_is(answer: T) -> T:
     return answer
 
 
-class Client(Operations):
-    """Topics and procs for blocking code. Any number of threads may share one."""
-
-    _store: Store
+class Client(QueueOperations):
+    """Topics, procs and queues for blocking code. Any number of threads may share one."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
         super().__init__(store, max_body=max_body)
-        self._flushes = Coalescer(self._flush)
+        self._flushes: Coalescer[CommitCall, CommitOutcome] = Coalescer(self._flush)
 
     def status(self) -> Status:
         """1 ready, -1 when the last operation failed in the store, 0 after close."""
@@ -47,7 +46,7 @@ class Client(Operations):
         return self._run(Call(self._store.commit(calls), _as_is))
 
     def _commit(self, commitment: Commitment[T]) -> T:
-        return commitment.finish(self._flushes.commit(commitment.call))
+        return commitment.finish(self._flushes.send(commitment.call))
 
     @overload
     def commit(
@@ -177,23 +176,23 @@ class Client(Operations):
         return self._run(Call(self._store.diagnose(deep), _as_is))
 
     def close(self) -> None:
-        """Finish the commits under way and release connections.
+        """Finish the commits and pushes under way and release connections.
 
-        Every later call raises ``NotConnected``.
+        Claims that wait are ended, and every later call raises ``NotConnected``.
         """
         self._status = Status.UNINITIALISED
+        self._waits.wake()
         self._flushes.drain()
+        self._pushes.drain()
         self._store.close()
 
 
-class AsyncClient(AsyncOperations):
-    """Topics and procs for async code: ``Client`` with ``await``."""
-
-    _store: Store
+class AsyncClient(AsyncQueueOperations):
+    """Topics, procs and queues for async code: ``Client`` with ``await``."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
         super().__init__(store, max_body=max_body)
-        self._flushes = AsyncCoalescer(self._flush)
+        self._flushes: AsyncCoalescer[CommitCall, CommitOutcome] = AsyncCoalescer(self._flush)
 
     def status(self) -> Status:
         return self._status
@@ -207,7 +206,7 @@ class AsyncClient(AsyncOperations):
         return await self._run(Call(self._store.commit(calls), _as_is))
 
     async def _commit(self, commitment: Commitment[T]) -> T:
-        return commitment.finish(await self._flushes.commit(commitment.call))
+        return commitment.finish(await self._flushes.send(commitment.call))
 
     @overload
     async def commit(
@@ -288,7 +287,9 @@ class AsyncClient(AsyncOperations):
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
+        self._waits.wake()
         await self._flushes.drain()
+        await self._pushes.drain()
         await self._store.aclose()
 
 

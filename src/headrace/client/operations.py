@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from headrace.client.calls import MOST_TOPICS, Call, Calls, Timeout, changes
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
+from headrace.client.queue_calls import QueueCalls
 from headrace.client.waiting import Wait
 from headrace.contract.store import Session, Store
 from headrace.errors import NotConnected, StoreError
@@ -39,6 +40,7 @@ class Base:
     def __init__(self, store: Store | Session, *, max_body: int) -> None:
         self._store = store
         self._built = Calls(store, max_body=max_body)
+        self._built_for_queues = QueueCalls(store, max_body=max_body)
         self._status = Status.READY
 
     @property
@@ -46,6 +48,12 @@ class Base:
         if self._status is Status.UNINITIALISED:
             raise NotConnected(self._gone())
         return self._built
+
+    @property
+    def _queue_calls(self) -> QueueCalls:
+        if self._status is Status.UNINITIALISED:
+            raise NotConnected(self._gone())
+        return self._built_for_queues
 
     def _gone(self) -> str:
         return "this client is closed: connect again."
