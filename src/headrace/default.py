@@ -76,36 +76,62 @@ ref = _forward(Headrace.ref)
 settle = _forward(Headrace.settle)
 upsert = _forward(Headrace.upsert)
 upsert_many = _forward(Headrace.upsert_many)
+clients = _forward(Headrace.clients)
+compute_stats = _forward(Headrace.compute_stats)
+consolidate_stats = _forward(Headrace.consolidate_stats)
+drop = _forward(Headrace.drop)
+info = _forward(Headrace.info)
+pause = _forward(Headrace.pause)
+queue_defaults = _forward(Headrace.queue_defaults)
+queues = _forward(Headrace.queues)
+resume = _forward(Headrace.resume)
+set_queue_defaults = _forward(Headrace.set_queue_defaults)
+stats = _forward(Headrace.stats)
+update = _forward(Headrace.update)
+workers = _forward(Headrace.workers)
 close = _forward(Headrace.close)
 
 __all__ = [
     "available_proc",
+    "clients",
     "close",
     "commit",
     "commit_many",
+    "compute_stats",
+    "consolidate_stats",
     "create",
     "diagnose",
+    "drop",
     "ids",
+    "info",
     "iterate",
     "keep",
     "length",
     "live",
     "maintain",
+    "pause",
     "proc",
     "procs",
     "push",
     "push_many",
     "queue",
+    "queue_defaults",
+    "queues",
     "range",
     "ref",
+    "resume",
     "revrange",
+    "set_queue_defaults",
     "settle",
+    "stats",
     "status",
     "topic_info",
     "topics",
     "transaction",
+    "update",
     "upsert",
     "upsert_many",
     "using",
     "wait_for_procs",
+    "workers",
 ]

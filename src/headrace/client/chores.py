@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator
 from typing import Any, Final
 
+from headrace.client.plans import Plan
 from headrace.contract.op import Op
 from headrace.contract.store import Store
 from headrace.model.checks import milliseconds
@@ -17,8 +17,6 @@ TASK: Final = "maintenance"
 INTERVAL_MS: Final = 30_000
 DEFAULT_MIN_AGE: Final = 30.0
 
-Plan = Generator[Op[Any], Any, MaintenanceReport]
-
 
 def keep_op(store: Store, topic: str, min_age: Any, max_age: Any) -> Op[TopicInfo]:
     """The operation that says how long a topic keeps its records."""
@@ -27,7 +25,7 @@ def keep_op(store: Store, topic: str, min_age: Any, max_age: Any) -> Op[TopicInf
     )
 
 
-def maintenance(store: Store, *, force: bool) -> Plan:
+def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
     """The operations of one round; each is a transaction of its own, so none is long."""
     holder = str(uuid.uuid4())
     if not (yield store.take_lease(TASK, holder, INTERVAL_MS, force)):

@@ -10,8 +10,8 @@ from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.live import AsyncLive, Live
-from headrace.client.operations import Status, documented
 from headrace.client.queue_operations import AsyncQueueOperations, QueueOperations
+from headrace.client.running import Status, documented
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
@@ -121,15 +121,7 @@ class Client(QueueOperations):
         ``force`` does it now. Live procs ask by themselves.
         """
         _ = self._calls
-        plan = maintenance(self._store, force=force)
-        answer: Any = None
-        while True:
-            try:
-                op = plan.send(answer)
-            except StopIteration as stop:
-                report: MaintenanceReport = stop.value
-                return report
-            answer = self._run(Call(op, _as_is))
+        return self._follow(maintenance(self._store, force=force))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -252,15 +244,7 @@ class AsyncClient(AsyncQueueOperations):
 
     async def maintain(self, *, force: bool = False) -> MaintenanceReport:
         _ = self._calls
-        plan = maintenance(self._store, force=force)
-        answer: Any = None
-        while True:
-            try:
-                op = plan.send(answer)
-            except StopIteration as stop:
-                report: MaintenanceReport = stop.value
-                return report
-            answer = await self._run(Call(op, _as_is))
+        return await self._follow(maintenance(self._store, force=force))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:

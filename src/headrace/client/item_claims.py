@@ -38,9 +38,9 @@ class QueueReference:
         """Call back when something happens; returns the function that ends it.
 
         ``pushed`` brings the ``PushResult`` of a push or an upsert that this client made,
-        ``updated`` the ``UpdateReport``, ``paused``, ``resumed`` and ``dropped`` the queue's
-        name; workers of this client tell their own. Nothing is told of what happens inside a
-        transaction, nor of other clients.
+        ``updated`` the ``UpdateReport``, ``paused`` and ``resumed`` the ``QueueInfo``, ``dropped``
+        how many live items there were; workers of this client tell their own. Nothing is told
+        of what happens inside a transaction, nor of other clients.
         """
         return self._emitter.add(event, callback)
 

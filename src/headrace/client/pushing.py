@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from headrace.client.operations import AsyncOperations, Operations, documented
+from headrace.client.operations import AsyncOperations, Operations
+from headrace.client.running import documented
 from headrace.contract.items import Outcome, PushCall, Settled
 from headrace.core.documents import Fields, SharedFields
 from headrace.core.pushes import PushResult

@@ -6,20 +6,24 @@ from typing import Unpack
 
 from headrace.client.calls import Call
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
 from headrace.client.item_claims import AsyncItemClaims, ItemClaims
+from headrace.client.item_looks import AsyncItemLooks, ItemLooks
 from headrace.client.items import AsyncItem, Item
-from headrace.client.operations import documented
-from headrace.client.pushing import AsyncPushing, Pushing
 from headrace.client.queue_calls import same
+from headrace.client.queue_looks import AsyncQueueLooks, QueueLooks
 from headrace.client.queues import AsyncQueue, Queue
+from headrace.client.running import documented
+from headrace.client.updating import UpdateReport, updating
 from headrace.client.waiting import Waits
 from headrace.contract.items import PushCall, PushOutcome
 from headrace.contract.store import Store
 from headrace.core.pushes import PushResult, result_of
-from headrace.core.queue_settings import Settings
+from headrace.core.queue_settings import Settings, changes_of
+from headrace.model.queues import QueueInfo
 
 
-class QueueOperations(Pushing):
+class QueueOperations(QueueLooks):
     """Queues for blocking code."""
 
     _store: Store
@@ -54,6 +58,58 @@ class QueueOperations(Pushing):
         reference.is_made = True
         return reference
 
+    def update(
+        self,
+        name: str,
+        *,
+        time_limit: float = 10.0,
+        strict: bool = False,
+        **settings: Unpack[Settings],
+    ) -> UpdateReport:
+        """Change settings of a queue while no worker of it runs, in whichever process.
+
+        Nothing is handed out from now on, and its workers are told to stop. When all that were
+        heard of in the last 15 seconds stand still, or after ``time_limit`` seconds, the settings
+        change and they start again. The report names those that did not stop in time; with
+        ``strict`` nothing is changed then, and ``UpdateRefused`` names them. Without workers it
+        is done at once.
+        """
+        store = self._queue_calls.store
+        changes = changes_of(settings)
+        report = self._follow(updating(store, name, changes, time_limit, strict=strict))
+        self._tell(name, "updated", report)
+        return report
+
+    def pause(self, name: str, *, by: str | None = None) -> QueueInfo:
+        """Hand out nothing until the queue is resumed; what is out can be settled.
+
+        ``by`` says who did it, for people; by default this process.
+        """
+        info = self._run(self._queue_calls.pause(name, by))
+        self._tell(name, "paused", info)
+        return info
+
+    def resume(self, name: str) -> QueueInfo:
+        """Hand out items again."""
+        info = self._run(self._queue_calls.resume(name))
+        self._tell(name, "resumed", info)
+        return info
+
+    def drop(self, name: str, *, keep_data: bool = False) -> int:
+        """Remove a queue and all that belongs to it; returns how many live items it had.
+
+        With ``keep_data`` its items stay, and a queue made later with its name finds them.
+        """
+        live = self._run(self._queue_calls.drop(name, keep_data=keep_data))
+        if name in self._references:
+            self._references[name].is_made = False
+        self._tell(name, "dropped", live)
+        return live
+
+    def _tell(self, name: str, event: str, value: object) -> None:
+        if name in self._references:
+            self._references[name].emit(event, value)
+
     def _refer(self, name: str) -> Queue:
         _ = self._calls
         max_body = self._built.max_body
@@ -66,12 +122,11 @@ class QueueOperations(Pushing):
 
     def _push(self, call: PushCall) -> PushResult:
         result = result_of(self._pushes.send(call))
-        if call.queue in self._references:
-            self._references[call.queue].emit("pushed", result)
+        self._tell(call.queue, "pushed", result)
         return result
 
 
-class AsyncQueueOperations(AsyncPushing):
+class AsyncQueueOperations(AsyncQueueLooks):
     """Queues for async code."""
 
     _store: Store
@@ -98,6 +153,41 @@ class AsyncQueueOperations(AsyncPushing):
         reference.is_made = True
         return reference
 
+    async def update(
+        self,
+        name: str,
+        *,
+        time_limit: float = 10.0,
+        strict: bool = False,
+        **settings: Unpack[Settings],
+    ) -> UpdateReport:
+        store = self._queue_calls.store
+        changes = changes_of(settings)
+        report = await self._follow(updating(store, name, changes, time_limit, strict=strict))
+        await self._tell(name, "updated", report)
+        return report
+
+    async def pause(self, name: str, *, by: str | None = None) -> QueueInfo:
+        info = await self._run(self._queue_calls.pause(name, by))
+        await self._tell(name, "paused", info)
+        return info
+
+    async def resume(self, name: str) -> QueueInfo:
+        info = await self._run(self._queue_calls.resume(name))
+        await self._tell(name, "resumed", info)
+        return info
+
+    async def drop(self, name: str, *, keep_data: bool = False) -> int:
+        live = await self._run(self._queue_calls.drop(name, keep_data=keep_data))
+        if name in self._references:
+            self._references[name].is_made = False
+        await self._tell(name, "dropped", live)
+        return live
+
+    async def _tell(self, name: str, event: str, value: object) -> None:
+        if name in self._references:
+            await self._references[name].emit(event, value)
+
     def _refer(self, name: str) -> AsyncQueue:
         _ = self._calls
         max_body = self._built.max_body
@@ -110,12 +200,13 @@ class AsyncQueueOperations(AsyncPushing):
 
     async def _push(self, call: PushCall) -> PushResult:
         result = result_of(await self._pushes.send(call))
-        if call.queue in self._references:
-            await self._references[call.queue].emit("pushed", result)
+        await self._tell(call.queue, "pushed", result)
         return result
 
 
 documented(AsyncQueueOperations, QueueOperations)
 documented(AsyncItemClaims, ItemClaims)
+documented(AsyncItemLooks, ItemLooks)
+documented(AsyncDeadLetters, DeadLetters)
 documented(AsyncQueue, Queue)
 documented(AsyncItem, Item)

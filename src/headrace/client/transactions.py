@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.client.calls import Call, Commitment, Receipt
-from headrace.client.operations import Status, documented
 from headrace.client.pushing import AsyncPushing, Pushing
+from headrace.client.running import Status, documented
 from headrace.core.commits import Entry, Headers
 
 
