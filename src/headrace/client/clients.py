@@ -115,7 +115,7 @@ class Client(QueueOperations):
         return info
 
     def maintain(self, *, force: bool = False) -> MaintenanceReport:
-        """Collect old records, and remove live procs and keys that have run out.
+        """Collect old records, tend queues, and remove procs, keys and clients that ran out.
 
         Done by one client at a time and at most every 30 s, by whoever asks first;
         ``force`` does it now. Live procs ask by themselves.
