@@ -11,6 +11,8 @@ from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
 from headrace.client.items import AsyncItem, Item
+from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
+from headrace.client.kinds import AckOpts, Message
 from headrace.client.live import AsyncLive, Live
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
@@ -24,6 +26,7 @@ from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
 from headrace.core.why import Why
 from headrace.default import (
+    ack_queue,
     available_proc,
     clients,
     close,
@@ -55,11 +58,14 @@ from headrace.default import (
     revrange,
     set_queue_defaults,
     settle,
+    simple_queue,
     stats,
     status,
     topic_info,
     topics,
     transaction,
+    unique_ack_queue,
+    unique_queue,
     update,
     upsert,
     upsert_many,
@@ -78,7 +84,10 @@ from headrace.model.record import Record, TopicInfo
 __version__ = "0.1.0"
 
 __all__ = [
+    "AckOpts",
+    "AckQueue",
     "Acked",
+    "AsyncAckQueue",
     "AsyncClaim",
     "AsyncDeadLetters",
     "AsyncHeadrace",
@@ -86,6 +95,7 @@ __all__ = [
     "AsyncLive",
     "AsyncProc",
     "AsyncQueue",
+    "AsyncSimpleQueue",
     "AsyncTransaction",
     "Backoff",
     "Capabilities",
@@ -105,6 +115,7 @@ __all__ = [
     "Live",
     "LoggedError",
     "MaintenanceReport",
+    "Message",
     "Outcome",
     "Proc",
     "ProcInfo",
@@ -119,6 +130,7 @@ __all__ = [
     "Record",
     "Sample",
     "Settled",
+    "SimpleQueue",
     "State",
     "Status",
     "TopicInfo",
@@ -126,6 +138,7 @@ __all__ = [
     "UpdateReport",
     "Why",
     "WorkerInfo",
+    "ack_queue",
     "aconnect",
     "available_proc",
     "clients",
@@ -161,12 +174,15 @@ __all__ = [
     "set_queue_defaults",
     "settings",
     "settle",
+    "simple_queue",
     "stats",
     "status",
     "telemetry",
     "topic_info",
     "topics",
     "transaction",
+    "unique_ack_queue",
+    "unique_queue",
     "update",
     "upsert",
     "upsert_many",

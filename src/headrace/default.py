@@ -89,9 +89,14 @@ set_queue_defaults = _forward(Headrace.set_queue_defaults)
 stats = _forward(Headrace.stats)
 update = _forward(Headrace.update)
 workers = _forward(Headrace.workers)
+simple_queue = _forward(Headrace.simple_queue)
+unique_queue = _forward(Headrace.unique_queue)
+ack_queue = _forward(Headrace.ack_queue)
+unique_ack_queue = _forward(Headrace.unique_ack_queue)
 close = _forward(Headrace.close)
 
 __all__ = [
+    "ack_queue",
     "available_proc",
     "clients",
     "close",
@@ -123,11 +128,14 @@ __all__ = [
     "revrange",
     "set_queue_defaults",
     "settle",
+    "simple_queue",
     "stats",
     "status",
     "topic_info",
     "topics",
     "transaction",
+    "unique_ack_queue",
+    "unique_queue",
     "update",
     "upsert",
     "upsert_many",

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.kind_operations import AsyncKindOperations, KindOperations
 from headrace.client.live import AsyncLive, Live
-from headrace.client.queue_operations import AsyncQueueOperations, QueueOperations
 from headrace.client.running import Status, documented
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
@@ -26,7 +26,7 @@ def _as_is(answer: T) -> T:
     return answer
 
 
-class Client(QueueOperations):
+class Client(KindOperations):
     """Topics, procs and queues for blocking code. Any number of threads may share one."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
@@ -179,7 +179,7 @@ class Client(QueueOperations):
         self._store.close()
 
 
-class AsyncClient(AsyncQueueOperations):
+class AsyncClient(AsyncKindOperations):
     """Topics, procs and queues for async code: ``Client`` with ``await``."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:

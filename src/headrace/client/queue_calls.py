@@ -45,6 +45,7 @@ from headrace.model.tokens import claim_token
 
 HOST = socket.gethostname()
 LAST_ID = 2**63 - 1
+MOST_LEASES = 1000
 
 
 class QueueCalls:
@@ -115,6 +116,9 @@ class QueueCalls:
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Call[list[int]]:
         return Call(self.store.extend_items(queue, token, items, lease_ms), same)
+
+    def expire(self, queue: str) -> Call[list[int]]:
+        return Call(self.store.expire_leases(queue, MOST_LEASES), same)
 
     def item(self, queue: str, item: int | str) -> Call[ItemState | EndedItem]:
         return Call(self.store.item(queue, item_of(item)), same)
