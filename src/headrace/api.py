@@ -6,7 +6,7 @@ import asyncio
 from typing import Self
 
 from headrace.client.clients import AsyncClient, Client
-from headrace.client.operations import Status, documented
+from headrace.client.running import Status, documented
 from headrace.errors import NotConnected
 from headrace.model.checks import positive
 from headrace.model.codec import DEFAULT_MAX_BODY

@@ -69,6 +69,7 @@ class Wire:
             client = connect(face, memory_url, **{"clock": clock, **options})
             inner = client._inner if isinstance(client, BlockingFace) else client
             inner._store = inner._built.store = WireStore(inner._store)
+            inner._built_for_queues.store = inner._store
             clients.append(client)
             return client
 
