@@ -17,13 +17,24 @@ import headrace
 from headrace.client.clients import AsyncClient
 from headrace.client.dead_letters import AsyncDeadLetters
 from headrace.client.items import AsyncItem
+from headrace.client.following import AsyncFollower, AsyncReplay
 from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
 from headrace.client.queues import AsyncQueue
+from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
 
 FaceName = Literal["blocking", "async"]
-FACED = AsyncProc | AsyncTransaction | AsyncQueue | AsyncItem | AsyncDeadLetters
+FACED = (
+    AsyncProc
+    | AsyncTransaction
+    | AsyncQueue
+    | AsyncItem
+    | AsyncDeadLetters
+    | AsyncTopic
+    | AsyncFollower
+    | AsyncReplay
+)
 
 
 def connect(face: FaceName, url: str, **options: Any) -> Any:

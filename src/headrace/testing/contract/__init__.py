@@ -33,6 +33,7 @@ from headrace.testing.contract.queue_items import ItemContract
 from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
+from headrace.testing.contract.queue_replays import ReplayContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
 from headrace.testing.contract.queue_upserts import UpsertContract
@@ -66,6 +67,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     TendingContract,
     QueueTransactionContract,
     FollowingContract,
+    ReplayContract,
 )
 
 __all__ = [
@@ -92,6 +94,7 @@ __all__ = [
     "QueueLifeContract",
     "QueueTransactionContract",
     "RangeContract",
+    "ReplayContract",
     "TendingContract",
     "TransactionContract",
     "UpsertContract",
