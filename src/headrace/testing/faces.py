@@ -16,8 +16,9 @@ from typing import Any, Literal, Self
 import headrace
 from headrace.client.clients import AsyncClient
 from headrace.client.dead_letters import AsyncDeadLetters
-from headrace.client.items import AsyncItem
 from headrace.client.following import AsyncFollower, AsyncReplay
+from headrace.client.items import AsyncItem
+from headrace.client.kind_queues import AsyncSimpleQueue
 from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
 from headrace.client.queues import AsyncQueue
@@ -34,6 +35,7 @@ FACED = (
     | AsyncTopic
     | AsyncFollower
     | AsyncReplay
+    | AsyncSimpleQueue
 )
 
 
