@@ -202,4 +202,4 @@ def _takes_context(function: Any) -> bool:
         return False
     second = places[1]
     is_required = second.default is inspect.Parameter.empty
-    return is_required or second.name in ("context", "ctx") or second.annotation is Context
+    return is_required or second.name in ("context", "ctx") or second.annotation in (Context, "Context")
