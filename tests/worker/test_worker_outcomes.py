@@ -243,14 +243,16 @@ def test_drop_leaves_no_trace(shop: Shop) -> None:
 
 
 def test_release_counts_nothing(shop: Shop) -> None:
-    def handle(item: Item, context: Context) -> Any:
-        return Release() if not released.seen else None
+    called = Signal()
 
-    released = Signal()
+    def handle(item: Item) -> Any:
+        called()
+        return Release() if len(called.seen) == 1 else None
+
     worker = shop.work(handle)
-    worker.on("data", released)
+    data = heard(worker, "data")
     shop.push(1)
-    first, second = released.wait(2)
+    first, second = data.wait(2)
     assert (first.settled.state, second.item.attempts) == ("pending", 1)
     worker.stop()
     assert worker.done == 1

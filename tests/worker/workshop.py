@@ -162,3 +162,11 @@ def heard(worker: Any, event: str) -> Signal:
     signal = Signal()
     worker.on(event, signal)
     return signal
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    """Wait for something that gives no signal."""
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain for {what}"
+        time.sleep(0.001)

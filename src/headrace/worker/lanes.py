@@ -146,7 +146,9 @@ class ThreadLanes:
 
     def _wanted(self) -> int:
         """How many lanes could start an item now."""
-        return 1 if self._handler.is_batch else self._idle
+        # Lanes that are too many since a change of settings may not have ended yet.
+        free = min(self._idle, self._size - len(self._running))
+        return 1 if self._handler.is_batch else max(free, 1)
 
 
 def more(first: Entry, buffer: deque[Entry], most: int) -> list[Entry]:

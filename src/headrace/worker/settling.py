@@ -158,10 +158,10 @@ class Outbox:
         try:
             return Parcel(entry, outcome, said(entry.state, outcome, max_body=self._max_body))
         except Exception as error:  # what a handler returned cannot be stored
+            self._listeners.trouble(error, "handle", item_of(entry.state))
             return self._refused(entry, error)
 
     def _refused(self, entry: Entry, error: Exception) -> Parcel:
-        self._listeners.trouble(error, "handle", item_of(entry.state))
         reject = Reject(failure_of(error))
         return Parcel(entry, reject, said(entry.state, reject))
 
