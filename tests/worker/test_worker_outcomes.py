@@ -175,7 +175,9 @@ def test_raising_rejects_with_the_traceback(shop: Shop, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), RecursionError("deep")], ids=repr
+    "raised",
+    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), RecursionError("deep")],
+    ids=repr,
 )
 def test_nothing_a_handler_raises_ends_the_worker(
     shop: Shop, kind: str, raised: BaseException

@@ -70,7 +70,7 @@ class Intake:
         self._patience = Patience()
         self._info: QueueInfo | None = None
         self._must_load = True
-        self._is_missing = False
+        self._is_missing = self._is_paused = False
         self.outbox: Outbox
 
     def fill(self, wanted: Callable[[], int]) -> None:
@@ -140,12 +140,15 @@ class Intake:
         except UnknownQueue as error:
             return self._missing(error)
         if taking is None or taking.state == "claimed":
+            self._is_paused = False
             return 0.0
         if taking.state == "stale":
             self._must_load = True
             return 0.0
-        if taking.state == "paused":
+        if taking.state == "paused" and not self._is_paused:
+            # Held for an update, perhaps: then there are orders.
             self._paused()
+        self._is_paused = taking.state == "paused"
         if taking.next_due is None:
             return LONG
         return max((taking.next_due - taking.now) / 1000, SHORTEST)

@@ -35,6 +35,13 @@ class Lanes(Protocol):
     def owns(self, thread: threading.Thread) -> bool: ...
 
 
+class Heart(Protocol):
+    """What beats for a worker."""
+
+    def poke(self) -> None: ...
+    def expect(self, extension: float) -> None: ...
+
+
 class Engine:
     """One worker on one queue. ``Worker`` and ``AsyncWorker`` are its faces."""
 
@@ -50,7 +57,7 @@ class Engine:
         max_body: int,
         is_batch: bool,
         backoff: Backoff | None,
-        poke: Callable[[], None],
+        heart: Heart,
         ended: Callable[[Engine], None],
     ) -> None:
         self.id = str(uuid.uuid4())
@@ -61,7 +68,7 @@ class Engine:
         self.numbers = Numbers()
         self.listeners = Listeners(queue)
         self.switch = Switch(lambda: self.holds.is_empty, self._state_changed)
-        self.holds = Holds(self.switch.look)
+        self.holds = Holds(self.switch.look, heart.expect)
         self.intake = Intake(
             store,
             queue,
@@ -71,7 +78,7 @@ class Engine:
             switch=self.switch,
             listeners=self.listeners,
             loaded=self._loaded,
-            paused=poke,
+            paused=heart.poke,
         )
         self.outbox = self.intake.outbox = Outbox(
             store,
@@ -93,7 +100,7 @@ class Engine:
             backoff=backoff,
         )
         self._wishes = wishes
-        self._poke = poke
+        self._heart = heart
         self._ended = ended
         self._deadline = float("inf")
         self._stopping = threading.Lock()
@@ -157,6 +164,11 @@ class Engine:
             self.outbox.drain(HAND_BACK)
         self._close()
 
+    def abandon(self) -> None:
+        """Nothing runs any more, and nothing will: hand back everything."""
+        self.outbox.release(self.holds.all())
+        self.kill()
+
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over."""
         return self.pid != os.getpid() or self._is_over.wait(timeout)
@@ -188,12 +200,14 @@ class Engine:
     def _loaded(self, info: QueueInfo) -> None:
         self.listeners.follow(info.settings.log_level)
         self.lanes.resize(self._wishes.concurrency or info.settings.worker_concurrency)
+        # Whoever changed the settings waits to hear that they have arrived.
+        self._heart.poke()
 
     def _state_changed(self, before: WorkerStatus, after: WorkerStatus) -> None:
         if after != "running":
             self.intake.hand_back()
         self.lanes.wake()
-        self._poke()
+        self._heart.poke()
         self.listeners.log(logging.INFO, f"{before} -> {after}", "state")
         change = StateChange(queue=self.queue, before=before, after=after)
         self.listeners.tell("state", change)

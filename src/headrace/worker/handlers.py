@@ -180,9 +180,12 @@ class Handler:
 
 def _is_cancelled(error: BaseException) -> bool:
     """Whether somebody cancelled the handler's task, rather than something inside of it."""
-    task = asyncio.current_task()
-    is_ours = task is not None and task.cancelling() > 0
-    return isinstance(error, asyncio.CancelledError) and is_ours
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True  # its event loop is gone, and the task with it
+    is_outside = task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and is_outside
 
 
 def _is_async(function: Any) -> bool:
@@ -202,4 +205,8 @@ def _takes_context(function: Any) -> bool:
         return False
     second = places[1]
     is_required = second.default is inspect.Parameter.empty
-    return is_required or second.name in ("context", "ctx") or second.annotation in (Context, "Context")
+    return (
+        is_required
+        or second.name in ("context", "ctx")
+        or second.annotation in (Context, "Context")
+    )

@@ -53,13 +53,14 @@ class Holds:
     so that who waits for empty hands does not miss what it brings.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], expect: Callable[[float], None]) -> None:
         self._lock = threading.Lock()
         self._emptied = threading.Condition(self._lock)
         self._holds: set[Hold] = set()
         self._count = 0
         self._claims = 0
         self._changed = changed
+        self._expect = expect
 
     @property
     def is_empty(self) -> bool:
@@ -91,6 +92,7 @@ class Holds:
         with self._lock:
             self._holds.update(holds.values())
             self._count += len(entries)
+        self._expect(min(hold.extend_at for hold in holds.values()))
         return entries
 
     def drop(self, entries: Iterable[Entry]) -> None:

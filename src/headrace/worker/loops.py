@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -41,7 +42,7 @@ class LoopLanes:
         self._size = 0
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._hungry = threading.Event()
-        self._is_closed = False
+        self._is_closed = self._is_cut = False
         self._is_started = False
         self._loop = loop or asyncio.new_event_loop()
         self._threads = [threading.Thread(target=self._feed, name=f"{name}-claims", daemon=True)]
@@ -96,13 +97,10 @@ class LoopLanes:
         if self._is_closed and self._owns_loop and not self._tasks:
             self._loop.stop()
 
-    def _post(self, action: Callable[[], object]) -> bool:
-        """Do something on the loop; whether there still is one."""
-        try:
+    def _post(self, action: Callable[[], object]) -> None:
+        """Do something on the loop, if there still is one."""
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
-        except RuntimeError:
-            return False
-        return True
 
     def _feed(self) -> None:
         """Claim for the tasks: the body of a thread."""
@@ -112,8 +110,10 @@ class LoopLanes:
                 self._hungry.clear()
             else:
                 self._intake.fill(self._wanted)
-            if self._intake.buffer and not self._post(self._start):
-                # The loop was closed under us: nobody is left to run anything.
+            if self._intake.buffer:
+                self._post(self._start)
+            if self._loop.is_closed() and not self._is_closed:
+                # It was closed under us: nothing will ever run there again.
                 self._orphaned()
 
     def _wanted(self) -> int:
@@ -124,7 +124,7 @@ class LoopLanes:
     def _start(self) -> None:
         """Start what can be started. On the loop."""
         buffer = self._intake.buffer
-        while len(self._tasks) < self._size:
+        while len(self._tasks) < self._size and not self._is_cut:
             try:
                 entry = buffer.popleft()
             except IndexError:
@@ -144,8 +144,17 @@ class LoopLanes:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
+        if task.cancelling() and not self._is_closed:
+            # Somebody cancels tasks, as a loop does that comes to its end: start no more there.
+            self._is_cut = True
+            self._loop.call_later(GLANCE, self._go_on)
         self._start()
         self._end_if_idle()
+
+    def _go_on(self) -> None:
+        """The loop lives on, so that was not its end."""
+        self._is_cut = False
+        self._start()
 
     async def _handle(self, entry: Entry) -> None:
         outcome = await self._handler.arun(entry)

@@ -33,7 +33,7 @@ class Pulse:
         self._working: tuple[Engine, ...] = ()
         self._leaving: tuple[Engine, ...] = ()
         self._thread: threading.Thread | None = None
-        self._beat_at = 0.0
+        self._beat_at = self._wakes_at = 0.0
         self._counted: dict[str, tuple[float, int, float]] = {}
 
     def add(self, engine: Engine) -> None:
@@ -59,6 +59,11 @@ class Pulse:
         self._beat_at = 0.0
         self._poked.set()
 
+    def expect(self, extension: float) -> None:
+        """A lease is to be extended at that time: be awake then."""
+        if extension < self._wakes_at:
+            self._poked.set()
+
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -66,7 +71,10 @@ class Pulse:
                 if not self._working and not self._leaving:
                     self._thread = None
                     break
-            self._poked.wait(max(0.0, self._next() - monotonic()))
+            # Until it is worked out: whoever comes after the look at what is held has to poke.
+            self._wakes_at = float("inf")
+            self._wakes_at = self._next()
+            self._poked.wait(max(0.0, self._wakes_at - monotonic()))
             self._poked.clear()
             if self._is_closed():
                 self._abandon()
@@ -88,7 +96,7 @@ class Pulse:
         """When there is something to do."""
         extensions = [engine.holds.next_extension() for engine in self._all()]
         times = [time for time in extensions if time is not None]
-        # A claim that comes meanwhile may have a shorter lease than all before.
+        # The client may be closed meanwhile.
         return min(self._beat_at, monotonic() + GLANCE, *times)
 
     def _all(self) -> Sequence[Engine]:

@@ -137,7 +137,7 @@ def _engine(
         max_body=calls.max_body,
         is_batch=is_batch,
         backoff=backoff,
-        poke=crew.pulse.poke,
+        heart=crew.pulse,
         ended=crew.let_go,
     )
     crew.take(engine)
@@ -157,7 +157,7 @@ def _start(
                 outbox=engine.outbox,
                 switch=engine.switch,
                 handler=engine.handler,
-                orphaned=engine.kill,
+                orphaned=engine.abandon,
             )
         )
     else:
