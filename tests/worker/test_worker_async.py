@@ -203,6 +203,24 @@ def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None
     assert worker.failed == 0
 
 
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_coroutine_can_stop_its_own_worker(shop: Shop, url: str, how: str) -> None:
+    """It does not wait for itself."""
+
+    async def story(hr: headrace.AsyncHeadrace) -> None:
+        async def handle(item: Item) -> None:
+            await getattr(worker, how)()
+
+        worker = register_worker(hr, "q", handle)
+        shop.push(1)
+        assert await worker.join(PATIENCE)
+        while shop.counts.active:
+            await asyncio.sleep(0.001)
+        assert worker.done == 1
+
+    run(url, story)
+
+
 def test_an_async_worker_needs_a_loop(url: str) -> None:
     hr = asyncio.run(headrace.aconnect(url))
     with pytest.raises(InvalidOption, match="in a coroutine"):

@@ -11,7 +11,7 @@ from workshop import PATIENCE, Gate, Shop, Signal, heard, until
 
 from headrace.errors import StoreUnavailable
 from headrace.testing.clocks import FakeClock
-from headrace.worker import Context, Item, crews, pulse, register_worker
+from headrace.worker import Context, Item, chores, crews, pulse, register_worker
 
 
 @pytest.fixture
@@ -190,6 +190,17 @@ def test_a_beat_that_fails_is_repeated(shop: Shop, monkeypatch: pytest.MonkeyPat
     shop.valve.ran["beat"].wait()
     assert shop.valve.failed["beat"] == 2
     assert worker.status == "running"
+
+
+def test_maintenance_is_done_beside_the_work(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round that fails is told, and the next one is done."""
+    monkeypatch.setattr(chores, "INTERVAL_MS", 10)
+    shop.valve.break_next("take_lease", OSError("gone"))
+    worker = shop.work(print)
+    shop.valve.ran["take_lease"].wait(2)
+    shop.valve.ran["expire"].wait()
+    assert worker._engine.listeners.last_error == "OSError: gone"
+    worker.stop()
 
 
 def test_workers_of_two_clients_have_different_ids(shop: Shop) -> None:

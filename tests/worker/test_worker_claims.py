@@ -183,7 +183,7 @@ def test_a_lease_can_be_asked_for(timed: Shop, clock: FakeClock) -> None:
     timed.work(gate, lease=7)
     timed.push(1)
     [item] = gate.arrived.wait()
-    assert item.state.lease_until == clock.now + 7000
+    assert item.deadline.timestamp() == (clock.now + 7000) / 1000
     gate.open()
 
 

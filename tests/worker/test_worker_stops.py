@@ -1,6 +1,7 @@
 """How a worker pauses and ends."""
 
 import asyncio
+import random
 import threading
 from typing import Any
 
@@ -249,3 +250,43 @@ def test_listeners(shop: Shop) -> None:
     assert (len(few.seen), worker.done) == (1, 2)
     with pytest.raises(InvalidOption, match="data, error, state, lost"):
         worker.on("date", bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_whatever_happens_to_workers_each_item_is_done_once(shop: Shop, kind: str) -> None:
+    """Paused, resized, stopped and killed at random, under load."""
+    count, chance = 3000, random.Random(7)
+    seen = Signal()
+
+    def handle(item: Item) -> None:
+        seen(item.payload)
+
+    async def ahandle(item: Item) -> None:
+        await asyncio.sleep(0)
+        seen(item.payload)
+
+    shop.create(worker_chunk=7, worker_concurrency=3)
+    shop.push(*range(count))
+    chosen = handle if kind == "sync" else ahandle
+    worker = shop.work(chosen)
+    while len(seen.seen) < count:
+        match chance.randrange(6):
+            case 0:
+                worker.pause()
+                worker.resume()
+            case 1:
+                shop.update(worker_concurrency=chance.randint(1, 6))
+            case 2:
+                shop.update(worker_chunk=chance.randint(1, 20))
+            case 3:
+                worker.stop()
+                worker = shop.work(chosen)
+            case 4:
+                worker.kill()
+                worker = shop.work(chosen)
+            case 5:
+                seen.wait(min(len(seen.seen) + 50, count))
+    worker.stop()
+    until(lambda: not shop.counts.total, "the last to be settled")
+    assert sorted(seen.seen) == list(range(count))
+    assert shop.counts.orphaned == 0

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, ref
 
 from headrace.contract.items import ClientRow
 from headrace.errors import RegisterWorkerError
+from headrace.worker.chores import Chores
 from headrace.worker.engine import Engine
 from headrace.worker.pulse import Pulse
 from headrace.worker.stores import WorkStore
@@ -33,6 +34,8 @@ class Crew:
         self.pulse = Pulse(store, self.row, is_closed)
         self._lock = threading.Lock()
         self._engines: dict[str, Engine] = {}
+        self._store = store
+        self._chores: Chores | None = None
 
     @property
     def engines(self) -> list[Engine]:
@@ -50,13 +53,23 @@ class Crew:
                     queue=engine.queue,
                 )
             self._engines[engine.queue] = engine
+            if self._chores is None:
+                self._chores = Chores(self._store, self._trouble)
+                self._chores.start()
 
     def let_go(self, engine: Engine) -> None:
         """A worker has ended."""
         with self._lock:
             if self._engines.get(engine.queue) is engine:
                 del self._engines[engine.queue]
+            if not self._engines and self._chores is not None:
+                self._chores.end()
+                self._chores = None
         self.pulse.remove(engine)
+
+    def _trouble(self, error: Exception) -> None:
+        for engine in self.engines:
+            engine.listeners.trouble(error, "tend")
 
 
 _crews: WeakKeyDictionary[Any, Crew] = WeakKeyDictionary()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from headrace.contract.items import WorkerRow, WorkerStatus
+from headrace.model.checks import seconds
 from headrace.model.queues import QueueInfo
 from headrace.worker.claiming import Intake, Wishes
 from headrace.worker.events import Listeners, StateChange
@@ -33,6 +34,7 @@ class Lanes(Protocol):
     def close(self) -> None: ...
     def cancel(self) -> None: ...
     def owns(self, thread: threading.Thread) -> bool: ...
+    def runs(self, task: object) -> bool: ...
 
 
 class Heart(Protocol):
@@ -132,7 +134,7 @@ class Engine:
             done=self.numbers.done,
             failed=self.numbers.failed,
             rate=rate,
-            error=self.numbers.error,
+            error=self.listeners.last_error,
         )
 
     def order(self, desired: WorkerStatus) -> None:
@@ -142,15 +144,17 @@ class Engine:
             self.intake.reload()
         self.switch.order(desired)
 
-    def stop(self, grace: float) -> None:
-        """Claim no more; wait for what runs, at most so long; hand back the rest."""
+    def stop(self, grace: float, *, is_inside: bool = False) -> None:
+        """Claim no more; wait for what runs, at most so long; hand back the rest.
+
+        Whoever is inside of it, a handler or a listener, does not wait for that.
+        """
         if self.pid != os.getpid():
             return  # its threads stayed behind in the parent
-        self._deadline = min(self._deadline, monotonic() + grace)
+        self._deadline = min(self._deadline, monotonic() + seconds("grace", grace))
         self.switch.begin_end()
         self.holds.poke()
-        if self._is_inside():
-            # A handler or a listener that stops its own worker must not wait for itself.
+        if is_inside or self._is_inside():
             threading.Thread(target=self._finish, name="headrace-stop", daemon=True).start()
         else:
             self._finish()

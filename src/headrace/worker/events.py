@@ -11,13 +11,16 @@ import msgspec
 
 from headrace.contract.items import Settled, WorkerStatus
 from headrace.errors import InvalidOption
+from headrace.model.failures import storable
 from headrace.model.queues import LogLevel
 from headrace.worker.items import Item
 from headrace.worker.outcomes import Outcome
 
 EventName = Literal["data", "error", "state", "lost"]
-Doing = Literal["handle", "claim", "settle", "beat", "load"]
+Doing = Literal["handle", "claim", "settle", "beat", "tend"]
 Callback = Callable[[Any], object]
+
+LONGEST_WORDS = 500
 
 _log = logging.getLogger("headrace.worker")
 _LEVELS: dict[LogLevel, int] = {
@@ -66,6 +69,7 @@ class Listeners:
         self._queue = queue
         self._callbacks: dict[str, tuple[Callback, ...]] = defaultdict(tuple)
         self.level = logging.ERROR
+        self.last_error: str | None = None
         self.call: Callable[[Callback, Any], object] = call
 
     def on(self, event: EventName, callback: Callback) -> Callable[[], None]:
@@ -99,9 +103,11 @@ class Listeners:
     def trouble(self, error: BaseException, doing: Doing, item: Item | None = None) -> None:
         """Tell and log what went wrong."""
         about = "" if item is None else f" item {item.id}"
+        words = f"{type(error).__name__}: {error}"
+        self.last_error = storable(words)[:LONGEST_WORDS]
         # Where the store failed is no news; where a handler did is.
         origin = error if doing == "handle" else None
-        self.log(logging.ERROR, f"{doing}{about}: {type(error).__name__}: {error}", doing, origin)
+        self.log(logging.ERROR, f"{doing}{about}: {words}", doing, origin)
         if self.hears("error"):
             self.tell("error", Trouble(error=error, doing=doing, item=item))
 

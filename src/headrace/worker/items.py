@@ -32,10 +32,10 @@ class Item:
     how often a worker died over it, ``iterations`` how often it was settled.
     """
 
-    __slots__ = ("_payload", "state")
+    __slots__ = ("_payload", "_state")
 
     def __init__(self, state: ItemState) -> None:
-        self.state = state
+        self._state = state
 
     @property
     def payload(self) -> Any:
@@ -43,60 +43,60 @@ class Item:
         try:
             return self._payload
         except AttributeError:
-            self._payload: Any = decoded(self.state.payload, self.state.format)
+            self._payload: Any = decoded(self._state.payload, self._state.format)
             return self._payload
 
     @property
     def id(self) -> int:
-        return self.state.id
+        return self._state.id
 
     @property
     def queue(self) -> str:
-        return self.state.queue
+        return self._state.queue
 
     @property
     def subject(self) -> str | None:
-        return self.state.subject
+        return self._state.subject
 
     @property
     def priority(self) -> int:
-        return self.state.priority
+        return self._state.priority
 
     @property
     def headers(self) -> Mapping[str, str]:
-        text = self.state.headers
+        text = self._state.headers
         return _NO_HEADERS if text is None else _decode(text) or _NO_HEADERS
 
     @property
     def attempts(self) -> int:
-        return self.state.attempts
+        return self._state.attempts
 
     @property
     def crashes(self) -> int:
-        return self.state.crashes
+        return self._state.crashes
 
     @property
     def iterations(self) -> int:
-        return self.state.iterations
+        return self._state.iterations
 
     @property
     def token(self) -> str:
-        return self.state.token or ""
+        return self._state.token or ""
 
     @property
     def deadline(self) -> datetime | None:
         """When the claim ends unless it is extended, as its worker does."""
-        until = self.state.lease_until
+        until = self._state.lease_until
         return None if until is None else datetime.fromtimestamp(until / 1000, UTC)
 
     @property
     def created(self) -> datetime:
-        return datetime.fromtimestamp(self.state.created_at / 1000, UTC)
+        return datetime.fromtimestamp(self._state.created_at / 1000, UTC)
 
     @property
     def last_error(self) -> Failure | None:
         """Why it failed the last time."""
-        return failure_in(self.state)
+        return failure_in(self._state)
 
     def __repr__(self) -> str:
         subject = f" {self.subject!r}" if self.subject is not None else ""

@@ -85,6 +85,10 @@ class LoopLanes:
         """Whether it is one of these, or the one whose event loop handlers run on."""
         return thread in self._threads
 
+    def runs(self, task: object) -> bool:
+        """Whether a task is one of its handlers."""
+        return task in self._tasks
+
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
@@ -118,7 +122,7 @@ class LoopLanes:
 
     def _wanted(self) -> int:
         """How many tasks could be started now."""
-        free = self._size - len(self._tasks)
+        free = max(self._size - len(self._tasks), 0)
         return min(free, 1) if self._handler.is_batch else free
 
     def _start(self) -> None:

@@ -132,7 +132,7 @@ def _engine(
         queue,
         handler,
         client=client,
-        name=name or f"{socket.gethostname()}:{os.getpid()}",
+        name=name or f"{socket.gethostname()}/{os.getpid()}",
         wishes=wishes,
         max_body=calls.max_body,
         is_batch=is_batch,

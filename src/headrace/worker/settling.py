@@ -30,11 +30,10 @@ GLANCE = 1.0
 class Numbers:
     """What a worker has done in its life."""
 
-    __slots__ = ("done", "error", "failed", "lost")
+    __slots__ = ("done", "failed", "lost")
 
     def __init__(self) -> None:
         self.done = self.failed = self.lost = 0
-        self.error: str | None = None
 
 
 class Parcel(NamedTuple):

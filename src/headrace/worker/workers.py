@@ -142,7 +142,9 @@ class AsyncWorker(_Face):
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self, grace: float = DEFAULT_GRACE) -> None:
-        await self._aside(functools.partial(self._engine.stop, grace))
+        # A handler that stops its own worker must not wait for itself.
+        is_inside = self._engine.lanes.runs(asyncio.current_task())
+        await self._aside(functools.partial(self._engine.stop, grace, is_inside=is_inside))
 
     async def kill(self) -> None:
         await self._aside(self._engine.kill)
