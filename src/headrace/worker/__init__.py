@@ -4,6 +4,7 @@
 >>> worker.stop()
 """
 
+from headrace.worker.apps import App, current_context, current_item
 from headrace.worker.events import Done, Lost, StateChange, Trouble
 from headrace.worker.handlers import Context
 from headrace.worker.items import Item
@@ -19,9 +20,11 @@ from headrace.worker.outcomes import (
     Reschedule,
 )
 from headrace.worker.registering import aclose_workers, close_workers, register_worker
+from headrace.worker.tasks import Task
 from headrace.worker.workers import AsyncWorker, Worker
 
 __all__ = [
+    "App",
     "AsyncWorker",
     "Commit",
     "Complete",
@@ -37,9 +40,12 @@ __all__ = [
     "Release",
     "Reschedule",
     "StateChange",
+    "Task",
     "Trouble",
     "Worker",
     "aclose_workers",
     "close_workers",
+    "current_context",
+    "current_item",
     "register_worker",
 ]

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from headrace.errors import InvalidOption
 from headrace.worker.events import Listeners
 from headrace.worker.holding import Entry
@@ -16,6 +18,7 @@ from headrace.worker.outcomes import (
     KINDS,
     RELEASE,
     Error,
+    Kill,
     Outcome,
     Reject,
     failure_from,
@@ -135,7 +138,7 @@ class Handler:
         if isinstance(result, Outcome):
             if type(result) not in KINDS:
                 raise TypeError(f"{type(result).__name__} is no outcome of its own")
-            return self._patient(item, result) if isinstance(result, Reject) else result
+            return self._said(item, result) if isinstance(result, Reject | Kill) else result
         if isinstance(result, BaseException):
             return self._failed(item, result)
         if result is False:
@@ -144,6 +147,14 @@ class Handler:
             result.close()
             raise TypeError("the handler returned a coroutine: declare it with 'async def'")
         return COMPLETE
+
+    def _said(self, item: Item, outcome: Reject | Kill) -> Outcome:
+        """A failure that was returned; an exception in it is told as if it had been raised."""
+        error = outcome.error
+        if isinstance(error, BaseException):
+            self._listeners.trouble(error, "handle", item)
+            outcome = replace(outcome, error=failure_from(error))
+        return outcome if isinstance(outcome, Kill) else self._patient(item, outcome, error)
 
     def _read_batch(self, items: Sequence[Item], result: Any) -> list[Outcome]:
         if isinstance(result, Mapping):
@@ -175,7 +186,7 @@ class Handler:
         except Exception as mistake:  # a bad backoff must not cost the item
             self._listeners.trouble(mistake, "handle", item)
             return reject
-        return Reject(reject.error, delay=delay, then=reject.then, payload=reject.payload)
+        return replace(reject, delay=delay)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -15,26 +15,35 @@ from headrace.contract.items import PushCall
 from headrace.contract.values import CommitCall
 from headrace.core.commits import prepare
 from headrace.errors import InvalidOption
+from headrace.model.checks import milliseconds, positive, seconds_of
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.model.failures import Failure, failure_of
-from headrace.model.items import ItemState, Kind
+from headrace.model.items import ItemState, Kind, Overrides
 from headrace.model.names import check_queue
+from headrace.model.queues import NO_LIMIT
 from headrace.worker.items import Wait, document, encoded, when
 
 Error = str | BaseException | Failure | None
 
 
-class Push(msgspec.Struct, frozen=True):
-    """A push that happens together with an outcome, or not at all."""
+class _Described(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be said of a push beside its payload."""
 
-    queue: str
-    payload: Any
     subject: str | None = None
     priority: int = 0
     at: datetime | None = None
     delay: Wait | None = None
     headers: Mapping[str, str] | None = None
+    max_attempts: int | None = None
+    timeout: Wait | None = None
     mode: Literal["push", "upsert"] = "push"
+
+
+class Push(_Described, frozen=True):
+    """A push that happens together with an outcome, or not at all."""
+
+    queue: str
+    payload: Any
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -159,7 +168,7 @@ def _followed(
                 entry = (follow.topic, follow.body, follow.headers)
                 commits.append(prepare([entry], max_body=max_body).call)
             case Push():
-                pushes.append(_push(follow, max_body))
+                pushes.append(push_call(follow, max_body=max_body))
             case _:
                 raise InvalidOption(
                     f"then has {follow!r:.80}: use Push(queue, payload) and Commit(topic, body).",
@@ -168,7 +177,8 @@ def _followed(
     return tuple(commits), tuple(pushes)
 
 
-def _push(push: Push, max_body: int) -> PushCall:
+def push_call(push: Push, *, max_body: int = DEFAULT_MAX_BODY) -> PushCall:
+    """A push as a store takes it; ``InvalidInput`` for what cannot be stored."""
     what = document(
         push.payload,
         subject=push.subject,
@@ -176,6 +186,16 @@ def _push(push: Push, max_body: int) -> PushCall:
         at=push.at,
         delay=push.delay,
         headers=push.headers,
+        overrides=_overrides(push),
         max_body=max_body,
     )
     return PushCall(queue=check_queue(push.queue), documents=(what,), mode=push.mode)
+
+
+def _overrides(push: Push) -> Overrides | None:
+    if push.max_attempts is None and push.timeout is None:
+        return None
+    if push.max_attempts is not None and push.max_attempts != NO_LIMIT:
+        positive("max_attempts", push.max_attempts)
+    timeout = milliseconds("timeout", push.timeout)
+    return Overrides(max_attempts=push.max_attempts, timeout=seconds_of(timeout))
