@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ParamSpec, Self, TypeVar
@@ -30,8 +30,6 @@ from headrace.worker.workers import AsyncWorker, Worker
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_THREADS = 1000
-
 _current: contextvars.ContextVar[tuple[Item, Context | None]] = contextvars.ContextVar("current")
 
 
@@ -53,7 +51,6 @@ class App:
         self._url = url
         self._client = client
         self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
         self.tasks: dict[str, Task[..., Any]] = {}
 
     @property
@@ -142,7 +139,7 @@ class App:
         task, run = call
         with _as_current(item, context):
             try:
-                result = await (run() if task.is_async else self._in_thread(run))
+                result = await (run() if task.is_async else _in_thread(run))
             except Exception as error:  # as above
                 return _failed(task, item, error)
         return _outcome(result)
@@ -182,14 +179,40 @@ class App:
             return _kill("WrongArguments", f"{task.name}{task.signature}: {error}")
         return task, functools.partial(task.function, *bound.args, **bound.kwargs)
 
-    async def _in_thread(self, run: Callable[[], Any]) -> Any:
-        with self._lock:
-            if self._threads is None:
-                # The worker's concurrency is the limit; the loop's own pool has a lower one.
-                self._threads = ThreadPoolExecutor(MOST_THREADS, "headrace-task")
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, context.run, run)
+
+async def _in_thread(run: Callable[[], Any]) -> Any:
+    """Run a function in a thread of its own.
+
+    The loop's pool has fewer threads than a worker may have handlers, and waits for all of them
+    when the process ends.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            result, error = context.run(run), None
+        except BaseException as raised:  # it is raised where it is awaited
+            result, error = None, raised
+        # The loop may have been closed meanwhile, and nobody be left to hear of it.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_give, answer, result, error)
+
+    threading.Thread(target=work, name="headrace-task", daemon=True).start()
+    return await answer
+
+
+def _give(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if answer.done():
+        return  # nobody waits any more
+    if error is None:
+        answer.set_result(result)
+    elif isinstance(error, StopIteration):
+        # A future cannot hold it, since it would end the coroutine that awaits it.
+        answer.set_exception(RuntimeError(f"the task raised {error!r}"))
+    else:
+        answer.set_exception(error)
 
 
 def current_item() -> Item | None:
