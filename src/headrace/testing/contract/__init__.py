@@ -31,12 +31,14 @@ from headrace.testing.contract.queue_clients import QueueClientContract
 from headrace.testing.contract.queue_counts import CountContract
 from headrace.testing.contract.queue_dead import DeadItemContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
+from headrace.testing.contract.queue_following import FollowingContract
 from headrace.testing.contract.queue_items import ItemContract
 from headrace.testing.contract.queue_kinds import QueueKindContract
 from headrace.testing.contract.queue_letters import DeadLetterContract
 from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
+from headrace.testing.contract.queue_replays import ReplayContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
 from headrace.testing.contract.queue_updates import QueueUpdateContract
@@ -70,6 +72,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     WorkerContract,
     TendingContract,
     QueueTransactionContract,
+    FollowingContract,
+    ReplayContract,
     QueueClientContract,
     ItemOutcomeContract,
     QueueLookContract,
@@ -90,6 +94,7 @@ __all__ = [
     "DeadLetterContract",
     "DiagnosisContract",
     "FailureContract",
+    "FollowingContract",
     "ItemClaimContract",
     "ItemContract",
     "ItemFailureContract",
@@ -107,6 +112,7 @@ __all__ = [
     "QueueTransactionContract",
     "QueueUpdateContract",
     "RangeContract",
+    "ReplayContract",
     "TendingContract",
     "TransactionContract",
     "UpsertContract",
