@@ -267,7 +267,8 @@ class QueueLookContract(Contract):
         assert [one.name for one in hr.info()] == ["q"]
         assert [worker.id for worker in hr.workers()] == sorted(["w", "v"])
         assert hr.workers("other") == []
-        assert [client.name for client in hr.clients()] == ["shop"]
+        [client] = hr.clients()
+        assert (client.name, client.started, client.seen) == ("shop", *[known.seen_at] * 2)
         with pytest.raises(UnknownQueue):
             hr.info(["none"])
 
@@ -277,6 +278,7 @@ class QueueLookContract(Contract):
             hr.maintain(force=True)
             clock.advance(60)
         assert [sample.counts.pending for sample in q.samples()] == [1, 2, 3]
+        assert q.samples()[-1].time == at(clock) - timedelta(seconds=60)
         since = at(clock) - timedelta(seconds=120)
         assert [sample.counts.pending for sample in q.samples(since=since)] == [2, 3]
 

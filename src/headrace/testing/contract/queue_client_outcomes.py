@@ -57,7 +57,8 @@ class ItemOutcomeContract(Contract):
         [again] = q.claim()
         assert again.reject("once more", at=NOON) == NOON
         assert [entry.failure.message for entry in q.errors()] == ["once more", "no such order"]
-        assert [entry.attempt for entry in q.errors(item=item.id, limit=1)] == [2]
+        [entry] = q.errors(item=item.id, limit=1)
+        assert (entry.attempt, entry.time) == (2, at(clock))
 
     def test_the_last_reject(self, hr: Any) -> None:
         q = hr.queue("q")

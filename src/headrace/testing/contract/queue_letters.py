@@ -38,7 +38,7 @@ class DeadLetterContract(Contract):
         assert [item.id for item in q.dead.list(after=ids[0], limit=1)] == [ids[1]]
         largest, smallest = q.dead.groups()
         assert (largest.count, largest.title, largest.example) == (2, "ValueError: order …", ids[1])
-        assert smallest.count == 1
+        assert (smallest.count, smallest.first, smallest.last) == (1, at(clock), at(clock))
         alike = q.dead.list(fingerprint=largest.fingerprint)
         assert [item.id for item in alike] == ids[:2]
         shown = q.dead.show(ids[0])
