@@ -352,6 +352,25 @@ def test_a_settle_that_is_refused_for_good_is_forgotten(shop: Shop) -> None:
     assert shop.item(1).state == State.ACTIVE
 
 
+def test_an_answer_of_the_store_that_does_not_fit_is_survived(shop: Shop) -> None:
+    """A driver's mistake must not leave a worker that never settles again."""
+    store: Any = shop.hr._store
+    run, strange = store.run, [[]]
+
+    def mistaken(op: Any) -> Any:
+        answer = run(op)
+        return strange.pop() if op.name == "settle" and strange else answer
+
+    store.run = mistaken
+    worker = shop.work(lambda item: None)
+    data, errors = heard(worker, "data"), heard(worker, "error")
+    shop.push(1)
+    errors.wait()
+    shop.push(2)
+    [done] = data.wait()
+    assert done.item.payload == 2
+
+
 def test_a_worker_does_not_run_away_from_its_settles(shop: Shop) -> None:
     """What is not settled would be done again after a crash, so there is not much of it."""
     shop.push(*range(1000))

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -150,6 +151,21 @@ def test_kill_hands_back_what_has_not_begun_and_waits_for_nobody(shop: Shop) -> 
     gate.open()
     data.wait_for(lambda seen: [d.item.payload for d in seen if d.settled.state == "completed"])
     assert (len(gate.arrived.seen), shop.counts.active) == (1, 0)
+
+
+def test_the_heart_of_a_killed_worker_rests(shop: Shop) -> None:
+    """While its last handler runs there is nothing to do but to wait."""
+    gate = Gate()
+    worker = shop.work(gate)
+    shop.push(1)
+    gate.arrived.wait()
+    worker.kill()
+    shop.valve.ran["leave"].seen.clear()
+    before = time.process_time()
+    assert not threading.Event().wait(0.3)
+    assert time.process_time() - before < 0.1
+    gate.open()
+    shop.valve.ran["leave"].wait()
 
 
 def test_after_a_kill_another_worker_may_come(shop: Shop) -> None:

@@ -52,7 +52,7 @@ class Context:
     @property
     def is_stopping(self) -> bool:
         """Whether the worker wants to stop: a long handler may return ``Release()`` now."""
-        return not self._switch.may_claim
+        return self._switch.current in ("stopping", "stopped")
 
 
 class Handler:

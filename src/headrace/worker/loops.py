@@ -109,16 +109,20 @@ class LoopLanes:
     def _feed(self) -> None:
         """Claim for the tasks: the body of a thread."""
         while not self._is_closed:
-            if self._intake.buffer or not self._wanted() or not self._switch.may_claim:
-                self._hungry.wait(GLANCE)
-                self._hungry.clear()
-            else:
-                self._intake.fill(self._wanted)
+            self._claim()
             if self._intake.buffer:
                 self._post(self._start)
             if self._loop.is_closed() and not self._is_closed:
                 # It was closed under us: nothing will ever run there again.
                 self._orphaned()
+
+    def _claim(self) -> None:
+        """Claim items if they are wanted, else wait until they may be."""
+        if self._intake.buffer or not self._wanted() or not self._switch.may_claim:
+            self._hungry.wait(GLANCE)
+            self._hungry.clear()
+        else:
+            self._intake.fill(self._wanted)
 
     def _wanted(self) -> int:
         """How many tasks could be started now."""

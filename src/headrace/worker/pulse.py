@@ -79,10 +79,18 @@ class Pulse:
             if self._is_closed():
                 self._abandon()
                 return
-            self._extend_all()
-            if monotonic() >= self._beat_at:
-                self._beat()
+            try:
+                self._extend_all()
+                if monotonic() >= self._beat_at:
+                    self._beat()
+            except Exception as error:  # a mistake of ours must not cost all claims
+                self._trouble(error)
         self._leave()
+
+    def _trouble(self, error: Exception) -> None:
+        for engine in self._working:
+            engine.listeners.trouble(error, "beat")
+        self._beat_at = monotonic() + QUICK_BEAT
 
     def _abandon(self) -> None:
         """The client was closed under its workers: end them, the leases decide."""
@@ -96,8 +104,10 @@ class Pulse:
         """When there is something to do."""
         extensions = [engine.holds.next_extension() for engine in self._all()]
         times = [time for time in extensions if time is not None]
-        # The client may be closed meanwhile.
-        return min(self._beat_at, monotonic() + GLANCE, *times)
+        if self._working:
+            times.append(self._beat_at)
+        # The client may be closed meanwhile, or the last handler of a killed worker end.
+        return min([monotonic() + GLANCE, *times])
 
     def _all(self) -> Sequence[Engine]:
         return (*self._working, *self._leaving)
@@ -135,9 +145,7 @@ class Pulse:
         try:
             orders = self._store.run(self._store.beat(self._client, rows))
         except Exception as error:  # as above
-            for engine in engines:
-                engine.listeners.trouble(error, "beat")
-            self._beat_at = monotonic() + QUICK_BEAT
+            self._trouble(error)
             return
         for engine in engines:
             desired = orders.desired.get(engine.id, "running")

@@ -120,7 +120,11 @@ class Outbox:
     def run(self) -> None:
         """Settle until it is over: the body of a thread."""
         while batch := self._next():
-            self._settle(batch)
+            try:
+                self._settle(batch)
+            except Exception as error:  # a mistake of ours or of a driver: the leases decide
+                self._listeners.trouble(error, "settle")
+                self._holds.drop(entry for entry, _ in batch)
             self._is_sending = False
             self._taken.set()
 
