@@ -60,10 +60,9 @@ def test_a_failing_extension_is_tried_again_soon(shop: Shop) -> None:
 
 
 def test_an_item_with_a_lease_of_its_own_is_extended_by_it(shop: Shop) -> None:
-    from headrace.model.items import Overrides
 
     gate = Gate()
-    shop.push(1, overrides=Overrides(timeout=0.1))
+    shop.push(1, timeout=0.1)
     shop.work(gate)
     gate.arrived.wait()
     shop.valve.ran["extend_items"].wait(4)
