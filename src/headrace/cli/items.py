@@ -99,7 +99,7 @@ def print_items(items: Sequence[Item]) -> None:
 def print_dead(items: Sequence[Item]) -> None:
     """Dead items, one on a line."""
     output.table(
-        ["ID", "SUBJECT", "DIED", "CAUSE", "ATTEMPTS", "FINGERPRINT", "ERROR", "PAYLOAD"],
+        ["ID", "SUBJECT", "DIED", "CAUSE", "ATTEMPTS", "FINGERPRINT", "PAYLOAD", "ERROR"],
         [
             [
                 item.id,
@@ -108,8 +108,8 @@ def print_dead(items: Sequence[Item]) -> None:
                 item.cause,
                 item.attempts,
                 item.fingerprint,
-                item.last_error and error_text(item.last_error),
                 output.shortened(item.payload),
+                item.last_error and error_text(item.last_error),
             ]
             for item in items
         ],

@@ -100,6 +100,8 @@ def option_text(settings: QueueSettings, option: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(value)
+    if isinstance(value, float):
+        return f"{value:.15g}"
     return output.compact(value) if isinstance(value, dict) else output.text(value)
 
 

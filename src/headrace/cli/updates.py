@@ -52,11 +52,11 @@ def _summarise(report: UpdateReport) -> None:
     if not report.is_changed:
         output.note(f"queue {info.name!r} has these settings already")
         return
-    stopped = output.counted(len(report.stopped), "worker")
-    output.note(
-        f"queue {info.name!r} is at version {info.version}, after {report.waited:.1f} s; "
-        f"{stopped} stopped for it"
-    )
+    said = f"queue {info.name!r} is at version {info.version}"
+    if report.stopped or report.unanswered:
+        stopped = output.counted(len(report.stopped), "worker")
+        said += f", after {report.waited:.1f} s; {stopped} stopped for it"
+    output.note(said)
     if report.unanswered:
         output.note(
             f"{output.counted(len(report.unanswered), 'worker')} did not stop in time: no more "
