@@ -144,6 +144,8 @@ def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) 
         "is_skipped": False,
         "collected": [],
         "expired_procs": [],
+        "tended": [],
+        "forgotten_clients": [],
     }
 
 

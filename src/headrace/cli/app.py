@@ -23,6 +23,7 @@ from headrace.cli import (
     push,
     queue,
     topic,
+    worker,
 )
 from headrace.cli.command import DebugOption, JsonOption, Session, UrlOption, is_usage
 from headrace.cli.exits import MEANINGS, Code
@@ -88,6 +89,7 @@ app.add_typer(config.app, name="config")
 migrate.register(app)
 maintain.register(app)
 doctor.register(app)
+worker.register(app)
 
 
 def _version(is_wanted: bool) -> None:

@@ -9,9 +9,11 @@ from typing import Any, TypeVar, overload
 from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
 from headrace.client.kind_operations import AsyncKindOperations, KindOperations
 from headrace.client.live import AsyncLive, Live
 from headrace.client.running import Status, documented
+from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
@@ -91,6 +93,11 @@ class Client(KindOperations):
     ) -> list[str]:
         """Append many records to one topic, all or none; ``headers`` go with each of them."""
         return self._commit(self._calls.commit_many(topic, bodies, headers, key))
+
+    def topic(self, name: str) -> Topic:
+        """Refer to a topic: to follow it into a queue, or to replay a range of it."""
+        _ = self._calls
+        return Topic(self, name)
 
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> Live:
         """Follow a topic as records arrive: iterate over it, or call it back.
@@ -233,6 +240,10 @@ class AsyncClient(AsyncKindOperations):
     ) -> list[str]:
         return await self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
+    def topic(self, name: str) -> AsyncTopic:
+        _ = self._calls
+        return AsyncTopic(self, name)
+
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> AsyncLive:
         return AsyncLive(self, self._calls.live(topic, mode, count))
 
@@ -279,3 +290,6 @@ class AsyncClient(AsyncKindOperations):
 
 documented(AsyncClient, Client)
 documented(AsyncLive, Live)
+documented(AsyncTopic, Topic)
+documented(AsyncFollower, Follower)
+documented(AsyncReplay, Replay)

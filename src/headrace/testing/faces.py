@@ -16,14 +16,27 @@ from typing import Any, Literal, Self
 import headrace
 from headrace.client.clients import AsyncClient
 from headrace.client.dead_letters import AsyncDeadLetters
+from headrace.client.following import AsyncFollower, AsyncReplay
 from headrace.client.items import AsyncItem
+from headrace.client.kind_queues import AsyncSimpleQueue
 from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
 from headrace.client.queues import AsyncQueue
+from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
 
 FaceName = Literal["blocking", "async"]
-FACED = AsyncProc | AsyncTransaction | AsyncQueue | AsyncItem | AsyncDeadLetters
+FACED = (
+    AsyncProc
+    | AsyncTransaction
+    | AsyncQueue
+    | AsyncItem
+    | AsyncDeadLetters
+    | AsyncTopic
+    | AsyncFollower
+    | AsyncReplay
+    | AsyncSimpleQueue
+)
 
 
 def connect(face: FaceName, url: str, **options: Any) -> Any:
