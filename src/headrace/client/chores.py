@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from headrace.client.looks import all_queues
 from headrace.client.plans import Plan
@@ -52,15 +52,12 @@ def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
 
 
 def _tend_queues(store: Store) -> Plan[tuple[list[Tended], list[str]]]:
-    queues = cast("QueueStore", store)
-    if not hasattr(queues, "tend_queue"):
-        return [], []
     tended: list[Tended] = []
-    for name in (yield from all_queues(queues)):
-        removed = yield from _tend(queues, name)
+    for name in (yield from all_queues(store)):
+        removed = yield from _tend(store, name)
         if removed:
             tended.append(Tended(name, removed))
-    forgotten: list[str] = yield queues.forget_clients(SILENT_MS)
+    forgotten: list[str] = yield store.forget_clients(SILENT_MS)
     return tended, forgotten
 
 
