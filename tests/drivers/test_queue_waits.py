@@ -1,6 +1,7 @@
 """Claims that wait, and how they end; pushers that share a transaction."""
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,14 @@ import pytest
 import headrace
 from headrace.client.coalescing import MOST_BYTES, share
 from headrace.contract.items import PushCall
-from headrace.errors import InvalidOption, ItemLost, KeyReused, NotConnected, UnknownQueue
+from headrace.errors import (
+    InvalidOption,
+    ItemLost,
+    KeyReused,
+    NotConnected,
+    StoreBusy,
+    UnknownQueue,
+)
 from headrace.model.items import Document
 
 
@@ -230,3 +238,32 @@ def test_a_token_settles_once_among_many_threads(store_url: str) -> None:
             return True
 
         assert sum(pool.map(complete, range(8))) == 1
+
+
+def test_who_may_wait_rides_out_a_locked_database(sqlite_url: str) -> None:
+    """And who makes one attempt is told, and has written nothing."""
+    with headrace.connect(sqlite_url, patience=0.05) as hr, ThreadPoolExecutor(4) as pool:
+        q = hr.ack_queue("q")
+        q.enqueue("x")
+        message = q.dequeue()
+        path = sqlite_url.removeprefix("sqlite:///")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        for attempt in (lambda: q.try_enqueue("y"), lambda: q.try_ack(message)):
+            with pytest.raises(StoreBusy):
+                attempt()
+        with pytest.raises(StoreBusy):
+            q.enqueue("y", wait=0.1)
+        futures = [
+            pool.submit(q.enqueue, "y"),
+            pool.submit(q.nack, message),
+            pool.submit(q.dequeue),
+        ]
+        time.sleep(0.2)
+        assert not any(future.done() for future in futures)
+        other.execute("rollback")
+        other.close()
+        assert futures[1].result(10) is True
+        assert futures[2].result(10).item in ("x", "y")
+        assert futures[0].result(10)
+        assert q.len() + q.queue.stats().active == 2
