@@ -72,7 +72,10 @@ HOT: dict[str, dict[str, Any]] = {
 # What these read of a queue is all that there is in some state, not all that there is.
 PARTIAL = {"held_items", "active_items", "oldest_due"}
 # Only SQLite has these.
-HOT_ON_SQLITE = {"number_row": {"topic": "t-7", "count": 1, "continues": 0, "now": None}}
+HOT_ON_SQLITE: dict[str, dict[str, Any]] = {
+    "number_row": {"topic": "t-7", "count": 1, "continues": 0, "now": None},
+    "claim_first": {"queue": 7, "token": "t", "worker": None, "lease": 5, "count": 10, "now": 5},
+}
 # Only PostgreSQL has these.
 HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
     "find_topics": {"names": ["t-7"], "now": None},
@@ -100,6 +103,7 @@ INSERTS_ON_POSTGRES = {
     "append",
     "claim_next",
     "push_at_once",
+    "push_one_at_once",
     "claim_at_once",
     "complete_at_once",
 } | {"add_unnumbered", "keep_waiter", "set_clock"}

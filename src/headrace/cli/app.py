@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import headrace
-from headrace.cli import config, doctor, maintain, migrate, proc, topic
+from headrace.cli import config, doctor, maintain, migrate, proc, topic, worker
 from headrace.cli.command import DebugOption, JsonOption, Session, UrlOption, is_usage
 from headrace.cli.exits import MEANINGS, Code
 from headrace.cli.output import complain
@@ -71,6 +71,7 @@ app.add_typer(config.app, name="config")
 migrate.register(app)
 maintain.register(app)
 doctor.register(app)
+worker.register(app)
 
 
 def _version(is_wanted: bool) -> None:

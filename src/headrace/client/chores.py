@@ -8,7 +8,6 @@ from typing import Any, Final
 from headrace.client.looks import all_queues
 from headrace.client.plans import Plan
 from headrace.contract.op import Op
-from headrace.contract.queues import QueueStore
 from headrace.contract.store import Store
 from headrace.errors import UnknownQueue
 from headrace.model.checks import milliseconds
@@ -61,7 +60,7 @@ def _tend_queues(store: Store) -> Plan[tuple[list[Tended], list[str]]]:
     return tended, forgotten
 
 
-def _tend(store: QueueStore, queue: str) -> Plan[int]:
+def _tend(store: Store, queue: str) -> Plan[int]:
     total = 0
     try:
         for _ in range(MOST_STEPS):

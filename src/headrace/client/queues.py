@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
@@ -92,6 +92,12 @@ class Queue(ItemLooks):
             key=key,
             **fields,
         )
+
+    def register_worker(self, handler: Callable[..., Any], **options: Any) -> Any:
+        """The client's ``register_worker``, on this queue."""
+        # Workers stand above clients: it is the façade that has them.
+        client: Any = self._client
+        return client.register_worker(self.name, handler, **options)
 
     def stats(self) -> QueueStats:
         """The client's ``stats`` of this queue."""
@@ -187,6 +193,11 @@ class AsyncQueue(AsyncItemLooks):
             key=key,
             **fields,
         )
+
+    def register_worker(self, handler: Callable[..., Any], **options: Any) -> Any:
+        # Workers stand above clients: it is the façade that has them.
+        client: Any = self._client
+        return client.register_worker(self.name, handler, **options)
 
     async def stats(self) -> QueueStats:
         [stats] = await self._client.stats(self.name)

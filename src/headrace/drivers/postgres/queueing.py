@@ -27,7 +27,7 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of
-from headrace.drivers.relational.sql import Announce, Whole
+from headrace.drivers.relational.sql import Announce, Statement, Whole
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -176,18 +176,7 @@ def _push(
     store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
 ) -> Steps[list[tuple[int, str | None]] | None]:
     """The ids and subjects of new items; None if the queue has changed."""
-    discipline = queue.settings.discipline
-    columns = {field: _column(documents, attrgetter(field)) for field in _FIELDS}
-    statement = store.sql.push_at_once(
-        queue=queue.name,
-        version=queue.info.version,
-        receipt=receipt,
-        sign=place_of(discipline, 1),
-        now=store.clock(),
-        channel=store.wakes.channel if store.wakes.is_hinting else None,
-        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
-        **columns,
-    )
+    statement = _push_statement(store, queue, documents, receipt)
     # Without a receipt it is a transaction, that can be asked about by its number.
     found = (yield Whole((statement,))) if receipt else (yield (statement,))
     if found is None:
@@ -203,6 +192,32 @@ def _push(
         if fresh is None or fresh.info.version != queue.info.version:
             return None
     return [(row["appended"], row["subject"]) for row in rows]
+
+
+def _push_statement(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
+) -> Statement:
+    discipline = queue.settings.discipline
+    common = {
+        "queue": queue.name,
+        "version": queue.info.version,
+        "receipt": receipt,
+        "sign": place_of(discipline, 1),
+        "now": store.clock(),
+        "channel": store.wakes.channel if store.wakes.is_hinting else None,
+    }
+    if len(documents) == 1:
+        [document] = documents
+        return store.sql.push_one_at_once(
+            **common,
+            rank=-rank_of(discipline, document.priority),
+            **{field: getattr(document, field) for field in _FIELDS},
+        )
+    return store.sql.push_at_once(
+        **common,
+        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
+        **{field: _column(documents, attrgetter(field)) for field in _FIELDS},
+    )
 
 
 def _subjects(store: PostgresStore, queue: QueueRow, ids: list[int]) -> Steps[dict[int, str]]:

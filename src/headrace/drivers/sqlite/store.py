@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
+from headrace.contract.items import Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
 from headrace.drivers.relational.following import Following
@@ -36,7 +37,7 @@ from headrace.drivers.relational.sql import (
     Statement,
 )
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import appending, diagnosis, schema, sessions
+from headrace.drivers.sqlite import appending, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -55,7 +56,9 @@ from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append"))
+DIALECT = Dialect(
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick")
+)
 
 
 class InsistedError(Exception):
@@ -102,6 +105,9 @@ class SqliteStore(Runner, Maintenance, Following):
         self, calls: Sequence[CommitCall]
     ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
         return appending.commit_at_once(self, calls)
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
+        return queueing.claim_at_once(self, take)
 
     def migrate(self) -> None:
         """Bring the tables to this version; waits for others who do the same."""
