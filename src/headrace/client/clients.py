@@ -180,7 +180,7 @@ class Client(KindOperations):
         Claims that wait are ended, and every later call raises ``NotConnected``.
         """
         self._status = Status.UNINITIALISED
-        self._waits.wake()
+        self._waits.end()
         self._flushes.drain()
         self._pushes.drain()
         self._store.close()
@@ -282,7 +282,7 @@ class AsyncClient(AsyncKindOperations):
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
-        self._waits.wake()
+        await self._waits.aend()
         await self._flushes.drain()
         await self._pushes.drain()
         await self._store.aclose()

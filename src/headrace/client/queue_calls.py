@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from headrace.client.calls import Call
 from headrace.contract.items import (
@@ -51,8 +51,8 @@ MOST_LEASES = 1000
 class QueueCalls:
     """Checks arguments and builds operations on queues; raises before anything is sent."""
 
-    def __init__(self, store: object, *, max_body: int) -> None:
-        self.store = cast("QueueStore", store)
+    def __init__(self, store: QueueStore, *, max_body: int) -> None:
+        self.store = store
         self.max_body = max_body
 
     def one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,9 @@ class Waits:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
+        self._left = threading.Condition(self._lock)
         self._waiters: dict[Waiter, str] = {}
+        self._open = 0
 
     @contextmanager
     def waiting(self, queue: str) -> Iterator[Waiter]:
@@ -55,6 +58,7 @@ class Waits:
         waiter = self._store.waiter(f"queue/{queue}")
         with self._lock:
             self._waiters[waiter] = queue
+            self._open += 1
         try:
             yield waiter
         finally:
@@ -62,6 +66,9 @@ class Waits:
             with self._lock:
                 del self._waiters[waiter]
             waiter.close()
+            with self._left:
+                self._open -= 1
+                self._left.notify_all()
 
     def wake(self, queue: str | None = None) -> None:
         """Let those who wait for a queue (or for any) look whether they still should."""
@@ -69,6 +76,18 @@ class Waits:
             for waiter, name in self._waiters.items():
                 if queue in (None, name):
                     waiter.wake()
+
+    def end(self) -> None:
+        """Wake all and wait until they have left: they must not use a store that is closed."""
+        self.wake()
+        with self._left:
+            self._left.wait_for(lambda: not self._open)
+
+    async def aend(self) -> None:
+        """``end`` for the tasks of an event loop."""
+        self.wake()
+        while self._open:
+            await asyncio.sleep(FIRST_PAUSE)
 
 
 class Deadline:
