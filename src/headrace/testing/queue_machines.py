@@ -284,6 +284,27 @@ class QueueMachine(RuleBasedStateMachine):
         )
         self.ask(crash, "push", [call])
 
+    @precondition(_is_out)
+    @rule(
+        which=choose.which,
+        doc=choose.docs,
+        while_active=choose.modes,
+        debounce=choose.debounces,
+        crash=choose.crashes,
+    )
+    def follow(
+        self,
+        which: int,
+        doc: Doc,
+        while_active: Any,
+        debounce: tuple[int | None, int | None],
+        crash: Point | None,
+    ) -> None:
+        """Newer content for an item that is out."""
+        out = self.items(State.ACTIVE)
+        queue, item = out[which % len(out)]
+        self.upsert(queue, [doc._replace(subject=item.subject)], while_active, debounce, crash)
+
     @rule(
         calls=st.lists(
             st.tuples(choose.queues, choose.keys, st.integers(0, 1), choose.docs, st.booleans()),
@@ -389,7 +410,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Make sure that items of the queue are out; how many are."""
         self.claim(queue, count, None, None, "w", None)
         if not self.items(State.ACTIVE, queue):
-            self.push(queue, [Doc()], None)
+            self.push(queue, [Doc(subject="w")], None)
             self.ask(None, "resume_queue", queue)
             self.ask(None, "hold_queue", queue, 0, "running")
             self.claim(queue, count, 10_000, None, "w", None)

@@ -27,7 +27,7 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of
-from headrace.drivers.relational.sql import Announce, Insist, Whole
+from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # A receipt lists what was done; with more than this a transaction is the better proof.
 MOST_ON_A_RECEIPT = 200
+# Claims that take so many times the best one, so many of them in a row, are slow.
+SLOW = 3.0
+SLOW_CLAIMS = 5
 FLOOR_SECONDS = 1.0
 _FIELDS = Document.__struct_fields__
 # What stands for an id when the queue's settings have changed.
@@ -52,7 +55,7 @@ class Known:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._queues: dict[str, QueueRow] = {}
-        self._floors: dict[str, tuple[float, int, int]] = {}
+        self._floors: dict[str, Floor] = {}
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
         """A queue that was live when it was last seen."""
@@ -70,29 +73,65 @@ class Known:
         return queue
 
     def floor(self, queue: QueueRow) -> tuple[int | None, int | None]:
-        """The rank and place up to which everything was claimed a moment ago."""
-        until, rank, position = self._floors.get(queue.name, (0.0, 0, 0))
-        if queue.settings.discipline == "lifo" or time.monotonic() > until:
+        """The rank and place up to which everything was claimed, if that is of any use."""
+        floor = self._floors.get(queue.name)
+        if floor is None or not floor.is_wanted or queue.settings.discipline == "lifo":
             return None, None
-        return rank, position
+        return floor.rank, floor.position
 
-    def raise_floor(self, queue: QueueRow, items: Sequence[ItemState], most: int) -> None:
-        """Remember how far a claim has come; one that was short starts from the bottom."""
-        until, *_ = self._floors.get(queue.name, (0.0,))
-        if len(items) < most or queue.settings.discipline == "lifo":
-            self._floors.pop(queue.name, None)
+    def raise_floor(
+        self, queue: QueueRow, items: Sequence[ItemState], most: int, seconds: float
+    ) -> None:
+        """Remember how far a claim has come, and how long it took."""
+        floor = self._floors.setdefault(queue.name, Floor())
+        if len(items) < most:
+            floor.reset()
             return
-        now = time.monotonic()
         last = items[-1]
-        rank = -rank_of(queue.settings.discipline, last.priority)
-        # Looked at from the bottom every second: a late push may stand below the floor.
-        until = until if until > now else now + FLOOR_SECONDS
-        self._floors[queue.name] = (until, rank, (last.position or 0) + 1)
+        floor.rank = -rank_of(queue.settings.discipline, last.priority)
+        floor.position = (last.position or 0) + 1
+        floor.note(seconds / most)
 
     def lower_floors(self, announced: Collection[str]) -> None:
         """Items have come to stand in line, some perhaps at an old place of theirs."""
         for topic in announced:
-            self._floors.pop(topic.removeprefix("queue/"), None)
+            floor = self._floors.get(topic.removeprefix("queue/"))
+            if floor is not None:
+                floor.reset()
+
+
+class Floor:
+    """How far the claims on a queue have come, and whether they have become slow.
+
+    Under somebody's old snapshot the front of the line fills up with rows that are gone, and
+    each claim reads past all of them. Only then are places passed over that were claimed
+    before: an item that comes back to its old place, or a push that is committed late, may
+    stand among them and waits for the next look from the bottom, a second at the most.
+    """
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.position = 0
+        self._best = float("inf")
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from the bottom."""
+        self._slow = 0
+        self._until = 0.0
+
+    @property
+    def is_wanted(self) -> bool:
+        return time.monotonic() < self._until
+
+    def note(self, seconds: float) -> None:
+        """A claim took so long for each item."""
+        if self.is_wanted:
+            return
+        self._best = min(self._best, seconds)
+        self._slow = self._slow + 1 if seconds > SLOW * self._best else 0
+        if self._slow >= SLOW_CLAIMS:
+            self._until = time.monotonic() + FLOOR_SECONDS
 
 
 def push_at_once(
@@ -144,18 +183,7 @@ def _push(
     store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
 ) -> Steps[list[tuple[int, str | None]] | None]:
     """The ids and subjects of new items; None if the queue has changed."""
-    discipline = queue.settings.discipline
-    columns = {field: _column(documents, attrgetter(field)) for field in _FIELDS}
-    statement = store.sql.push_at_once(
-        queue=queue.id,
-        version=queue.info.version,
-        receipt=receipt,
-        sign=place_of(discipline, 1),
-        now=store.clock(),
-        channel=store.wakes.channel if store.wakes.is_hinting else None,
-        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
-        **columns,
-    )
+    statement = _push_statement(store, queue, documents, receipt)
     # Without a receipt it is a transaction, that can be asked about by its number.
     found = (yield Whole((statement,))) if receipt else (yield (statement,))
     if found is None:
@@ -168,9 +196,35 @@ def _push(
     if not rows:
         # The queue has changed, or all subjects are taken: only a look can tell.
         fresh = yield from store.known.queue(queue.name, anew=True)
-        if fresh is None or fresh.info.version != queue.info.version:
+        if fresh is None or (fresh.id, fresh.info.version) != (queue.id, queue.info.version):
             return None
     return [(row["appended"], row["subject"]) for row in rows]
+
+
+def _push_statement(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
+) -> Statement:
+    discipline = queue.settings.discipline
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "receipt": receipt,
+        "sign": place_of(discipline, 1),
+        "now": store.clock(),
+        "channel": store.wakes.channel if store.wakes.is_hinting else None,
+    }
+    if len(documents) == 1:
+        [document] = documents
+        return store.sql.push_one_at_once(
+            **common,
+            rank=-rank_of(discipline, document.priority),
+            **{field: getattr(document, field) for field in _FIELDS},
+        )
+    return store.sql.push_at_once(
+        **common,
+        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
+        **{field: _column(documents, attrgetter(field)) for field in _FIELDS},
+    )
 
 
 def _subjects(store: PostgresStore, queue: QueueRow, ids: list[int]) -> Steps[dict[int, str]]:
@@ -254,7 +308,9 @@ def claim_at_once(
             queue = yield from store.known.queue(take.queue, anew=True)
             if queue is None or take.version not in (None, queue.info.version):
                 return (yield from slowly(False))
+        began = time.perf_counter()
         rows = yield from _claim(store, queue, take)
+        took = time.perf_counter() - began
         if not rows or rows[0]["held"] == "other":
             yield from store.known.queue(take.queue, anew=True)
             return (yield from slowly(False))
@@ -268,7 +324,7 @@ def claim_at_once(
                 return (yield from slowly(False))
         first = rows[0]
         items = _items(queue, rows)
-        store.known.raise_floor(queue, items, take.count)
+        store.known.raise_floor(queue, items, take.count, took)
         due = first["next_due"]
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]

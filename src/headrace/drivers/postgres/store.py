@@ -30,10 +30,11 @@ from headrace.drivers.postgres import (
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
+from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
-from headrace.drivers.relational.queues import PushKeys, Queues
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -124,10 +125,11 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Maintenance, Queues):
+class PostgresStore(Runner, Maintenance, Following):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
+    repeats_at_once = True
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,

@@ -14,9 +14,9 @@ import msgspec
 
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
+from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
-from headrace.drivers.relational.procs import Procs
-from headrace.drivers.relational.queues import PushKeys, Queues
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.sql import (
     Announce,
     Apart,
@@ -43,7 +43,7 @@ class Tell(msgspec.Struct, frozen=True):
     statements: tuple[Statement | Many, ...]
 
 
-class Session(Runner, Procs, Queues):
+class Session(Runner, Following):
     """The operations of a store on one open transaction. See ``contract.store.Session``."""
 
     def __init__(

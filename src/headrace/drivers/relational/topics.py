@@ -58,6 +58,8 @@ class Topics:
     sql: Sql
     keys: CommitKeys
     numbers_late = False
+    # Whether a commit without a transaction around it may be sent again.
+    repeats_at_once = False
 
     def clock(self) -> int | None:
         """The time for tests; None lets the database say."""
@@ -70,17 +72,14 @@ class Topics:
         return Op(
             "commit",
             lambda: self._commit(calls),
-            repeatable=has_keys or at_once is not None,
+            repeatable=has_keys or (self.repeats_at_once and at_once is not None),
             alone=at_once,
         )
 
     def commit_at_once(
         self, calls: Sequence[CommitCall]
     ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
-        """The commit without a transaction around it, if it is simple and the database can.
-
-        It may be repeated.
-        """
+        """The commit by a shorter way, if it is simple and the database has one."""
         return None
 
     def _commit(self, calls: Sequence[CommitCall]) -> Steps[list[CommitOutcome]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.op import Op
-from headrace.contract.values import Capabilities, Finding
+from headrace.contract.items import Take, Taking
+from headrace.contract.op import Op, Steps
+from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
+from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
@@ -21,9 +23,10 @@ from headrace.drivers.relational.migrations import (
     refuse_absent,
     refuse_old,
 )
-from headrace.drivers.relational.queues import PushKeys, Queues
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
+    NOUNS,
     Announce,
     Dialect,
     Evidence,
@@ -34,7 +37,7 @@ from headrace.drivers.relational.sql import (
     Statement,
 )
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import diagnosis, schema, sessions
+from headrace.drivers.sqlite import appending, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -53,14 +56,16 @@ from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="sqlite", word="headrace_", style="named")
+DIALECT = Dialect(
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick")
+)
 
 
 class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance, Queues):
+class SqliteStore(Runner, Maintenance, Following):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
@@ -95,6 +100,14 @@ class SqliteStore(Runner, Maintenance, Queues):
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
+
+    def commit_at_once(
+        self, calls: Sequence[CommitCall]
+    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+        return appending.commit_at_once(self, calls)
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
+        return queueing.claim_at_once(self, take)
 
     def migrate(self) -> None:
         """Bring the tables to this version; waits for others who do the same."""
@@ -208,7 +221,7 @@ class SqliteStore(Runner, Maintenance, Queues):
         *,
         relaxed: bool = False,
     ) -> T:
-        steps = iter(op)
+        steps = op.alone()
         answer: Any = None
         point = 0
         while True:
@@ -216,6 +229,12 @@ class SqliteStore(Runner, Maintenance, Queues):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, Statement):
+                # What there is most of comes first.
+                self.probe(op.name, point)
+                point += 1
+                answer = rows_of(connection, request)
+                continue
             if isinstance(request, Announce):
                 announced |= request.topics
                 answer = None
@@ -230,7 +249,7 @@ class SqliteStore(Runner, Maintenance, Queues):
             point += 1
             if isinstance(request, Finally):
                 request = request.statements
-            if isinstance(request, Statement | Many):
+            if isinstance(request, Many):
                 answer = rows_of(connection, request)
             else:
                 answer = [rows_of(connection, statement) for statement in request]

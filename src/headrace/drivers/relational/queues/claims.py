@@ -54,16 +54,21 @@ class Claims(Pushes):
             found = yield self.sql.held_items(queue=queue.id, token=take.token)
             if found:
                 return taking(queue, [item_of(row, queue.name) for row in found], None)
+        return (yield from self.claim_rest(take, queue, 0))
+
+    def claim_rest(self, take: Take, queue: QueueRow, but: int) -> Steps[Taking]:
+        """A claim on an open queue, of which some items are taken already."""
+        count = take.count - but
         promoted = yield from self._promote(queue)
-        found = yield self.sql.first_items(queue=queue.id, limit=take.count)
-        if len(found) < take.count and (yield from self._end_leases(queue, MOST_EXPIRED)):
-            found = yield self.sql.first_items(queue=queue.id, limit=take.count)
+        found = yield self.sql.first_items(queue=queue.id, limit=count)
+        if len(found) < count and (yield from self._end_leases(queue, MOST_EXPIRED)):
+            found = yield self.sql.first_items(queue=queue.id, limit=count)
         items = [self._taken(item_of(row, queue.name), queue, take) for row in found]
         if items:
             yield Finally((Many.of(self.sql.hand_out_items, [_claim(item) for item in items]),))
         yield from self._count_claims(queue, promoted, len(items))
         due = None
-        if len(items) < take.count:
+        if len(items) < count:
             due = yield from self._next_due(queue, items)
         return taking(queue, items, due)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
 from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of, text_of
+from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
 from headrace.model import refusals

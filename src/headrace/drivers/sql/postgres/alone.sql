@@ -22,6 +22,14 @@ from headrace.push_items(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
     :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
+-- name: push_one_at_once
+-- Push one new document; answers nothing if the queue is not as it was known.
+select id as appended, subject
+from headrace.push_item(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
+    :rank, :payload, :format::smallint, :subject, :priority, :due::bigint, :delay::bigint,
+    :headers, :overrides);
+
 -- name: claim_at_once
 -- Claim items; answers nothing if there is no such queue.
 select answer as held, next_due, clock, rank, id, payload, format, subject, priority, state, position,

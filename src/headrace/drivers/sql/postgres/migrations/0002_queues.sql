@@ -244,6 +244,50 @@ begin
 end
 $$;
 
+-- The same for one document, which most pushes are.
+create function headrace.push_item(
+    queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
+    item_rank integer, item_payload text, item_format smallint, item_subject text,
+    item_priority integer, due bigint, delay bigint, item_headers text, item_overrides text
+) returns table (id bigint, subject text) language plpgsql as $$
+#variable_conflict use_column
+declare
+    queue_name text;
+    number bigint;
+    is_due boolean;
+begin
+    select q.name into queue_name from headrace.queue q
+    where q.id = queue_id and q.version = queue_version and q.is_live;
+    if not found then
+        return;
+    end if;
+    moment := coalesce(moment, headrace.clock());
+    due := coalesce(due, moment + coalesce(delay, 0));
+    is_due := due <= moment;
+    insert into headrace.item as i (
+        queue, rank, payload, format, subject, priority, state, position,
+        next_execution, waiting_since, created_at, headers, overrides
+    )
+    values (queue_id, item_rank, item_payload, item_format, item_subject, item_priority,
+            is_due::integer, case when is_due then sign * nextval('headrace.turn') end,
+            due, moment, moment, item_headers, item_overrides)
+    on conflict (queue, subject) where i.subject is not null do nothing
+    returning i.id into number;
+    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
+    values (queue_id, receipt, moment, number::text,
+            (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
+            (number is not null)::integer);
+    if number is not null then
+        id := number;
+        subject := item_subject;
+        return next;
+        perform pg_notify(channel, 'queue/' || queue_name)
+        where channel is not null
+          and exists (select from headrace.waiter where until > headrace.clock());
+    end if;
+end
+$$;
+
 -- No item at all, with the columns of one.
 create view headrace.no_item as
 select id, payload, format, subject, priority, state, position, next_execution, waiting_since,

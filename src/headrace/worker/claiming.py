@@ -1,0 +1,208 @@
+"""Claims: the items that come in, under the settings the queue has now."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headrace.contract.items import Take, Taking
+from headrace.contract.store import Store, Waiter
+from headrace.errors import UnknownQueue
+from headrace.model.queues import DEFAULTS, QueueInfo
+from headrace.model.tokens import claim_token
+from headrace.worker.events import Listeners
+from headrace.worker.holding import Entry, Holds, monotonic
+from headrace.worker.pausing import Patience
+from headrace.worker.settling import Outbox
+from headrace.worker.status import Switch
+
+LONG = 3600.0
+SHORTEST = 0.001
+GLANCE = 0.1
+
+
+class Wishes(NamedTuple):
+    """What was asked for at registration; None follows the queue's settings."""
+
+    chunk: int | None = None
+    concurrency: int | None = None
+    lease_ms: int | None = None
+
+
+class Intake:
+    """Claims items into a buffer. One thread at a time fills it; any may take from it.
+
+    Nothing is claimed while something in the buffer waits to be started: at most a chunk is
+    held back from other workers.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: str,
+        *,
+        worker: str,
+        wishes: Wishes,
+        holds: Holds,
+        switch: Switch,
+        listeners: Listeners,
+        loaded: Callable[[QueueInfo], None],
+        paused: Callable[[], None],
+    ) -> None:
+        self.buffer: deque[Entry] = deque()
+        self.chunk = wishes.chunk or DEFAULTS.worker_chunk
+        self.version = 0
+        self._store = store
+        self._queue = queue
+        self._worker = worker
+        self._wishes = wishes
+        self._holds = holds
+        self._switch = switch
+        self._listeners = listeners
+        self._loaded = loaded
+        self._paused = paused
+        self._leading = threading.Lock()
+        self._waiter: Waiter | None = None
+        self._patience = Patience()
+        self._info: QueueInfo | None = None
+        self._must_load = True
+        self._is_missing = self._is_paused = False
+        self.outbox: Outbox
+
+    def fill(self, wanted: Callable[[], int]) -> None:
+        """Wait for items, until there are some or claiming is not wanted any more.
+
+        ``wanted`` says how many could be started at once.
+        """
+        with self._leading:
+            try:
+                while not self.buffer and self._switch.may_claim:
+                    self._try(wanted)
+            finally:
+                if self._switch.is_ended:
+                    self._drop_waiter()
+
+    def hand_back(self) -> None:
+        """Give up all that has not been started."""
+        entries = []
+        while self.buffer:
+            try:
+                entries.append(self.buffer.popleft())
+            except IndexError:
+                break  # a lane was quicker
+        if entries:
+            self.outbox.release(entries)
+
+    def reload(self) -> None:
+        """Look at the queue's settings before the next claim."""
+        self._must_load = True
+
+    def wake(self) -> None:
+        """End a wait: something may have changed."""
+        self._patience.nudge()
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.wake()
+
+    def close(self) -> None:
+        """Release what it waits with; who fills it just now does so at the end."""
+        self.wake()
+        if self._leading.acquire(timeout=GLANCE):
+            try:
+                self._drop_waiter()
+            finally:
+                self._leading.release()
+
+    def _try(self, wanted: Callable[[], int]) -> None:
+        try:
+            seconds = self._look(wanted)
+            self._patience.restore()
+            if seconds and self._waiter is not None:
+                self._waiter.wait(seconds)
+        except Exception as error:  # whatever it is, a worker that gives up is deaf for ever
+            self._listeners.trouble(error, "claim")
+            self._drop_waiter()
+            self._patience.pause()
+
+    def _look(self, wanted: Callable[[], int]) -> float:
+        """Claim once; how long to wait before the next time."""
+        if self._waiter is None:
+            # Before the claim, so that a push behind it is not missed.
+            self._waiter = self._store.waiter(f"queue/{self._queue}")
+        try:
+            if self._must_load:
+                self._load()
+            taking = self._claim(max(self.chunk, wanted()))
+        except UnknownQueue as error:
+            return self._missing(error)
+        if taking is None or taking.state == "claimed":
+            self._is_paused = False
+            return 0.0
+        if taking.state == "stale":
+            self._must_load = True
+            return 0.0
+        if taking.state == "paused" and not self._is_paused:
+            # Held for an update, perhaps: then there are orders.
+            self._paused()
+        self._is_paused = taking.state == "paused"
+        if taking.next_due is None:
+            return LONG
+        return max((taking.next_due - taking.now) / 1000, SHORTEST)
+
+    def _claim(self, count: int) -> Taking | None:
+        most = 2 * max(self.chunk, count)
+        self.outbox.wait_room(most, lambda: self._switch.may_claim)
+        take = Take(
+            queue=self._queue,
+            token=claim_token(),
+            count=count,
+            lease_ms=self._wishes.lease_ms,
+            version=self.version,
+            worker=self._worker,
+        )
+        with self._holds.claiming():
+            # Looked at only now: who waits for empty hands has seen that a claim is under way.
+            if not self._switch.may_claim:
+                return None
+            since = monotonic()
+            taking = self._store.run(self._store.claim_items(take))
+            if taking.items:
+                self._take_in(self._holds.add(taking, since))
+        return taking
+
+    def _take_in(self, entries: list[Entry]) -> None:
+        self.buffer.extend(entries)
+        if not self._switch.may_claim:
+            # Whoever has just stopped it found the buffer empty.
+            self.hand_back()
+
+    def _load(self) -> None:
+        """Learn the queue's settings; a queue that nobody has made yet is made."""
+        store, name = self._store, self._queue
+        is_first = self._info is None
+        op = store.create_queue(name, {}, False) if is_first else store.queue_info(name)
+        info = store.run(op)
+        if self._is_missing:
+            self._is_missing = False
+            self._listeners.log(logging.INFO, "the queue is there again", "claim")
+        self._info = info
+        self.version = info.version
+        self.chunk = self._wishes.chunk or info.settings.worker_chunk
+        self._must_load = False
+        self._loaded(info)
+
+    def _missing(self, error: UnknownQueue) -> float:
+        """The queue was dropped. A push makes it again, and wakes us."""
+        self._must_load = True
+        if not self._is_missing:
+            self._is_missing = True
+            self._listeners.trouble(error, "claim")
+        return LONG
+
+    def _drop_waiter(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()

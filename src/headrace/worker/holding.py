@@ -1,0 +1,160 @@
+"""The items in a worker's hands: which they are, and until when their claims stand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from headrace.contract.items import Taking
+from headrace.model.items import ItemState
+
+EXTEND_AFTER = 1 / 3
+"""The part of a lease after which it is extended: two more tries fit into what is left."""
+
+
+class Entry:
+    """One item in hand.
+
+    ``is_finished``  its handler has said what becomes of it.
+    ``is_out``       that was taken to the store; whatever else is said of it comes too late.
+    ``is_lost``      its claim does not stand any more.
+    """
+
+    __slots__ = ("hold", "is_finished", "is_lost", "is_out", "state")
+
+    def __init__(self, state: ItemState, hold: Hold) -> None:
+        self.state = state
+        self.hold = hold
+        self.is_finished = self.is_out = self.is_lost = False
+
+
+class Hold:
+    """The items of one claim that have the same lease."""
+
+    __slots__ = ("entries", "extend_at", "lease_ms", "token")
+
+    def __init__(self, token: str, lease_ms: int, since: float) -> None:
+        self.token = token
+        self.lease_ms = lease_ms
+        self.entries: dict[int, Entry] = {}
+        self.renewed(since)
+
+    def renewed(self, since: float) -> None:
+        """The lease began (again) at this moment."""
+        self.extend_at = since + self.lease_ms / 1000 * EXTEND_AFTER
+
+
+class Holds:
+    """All that is in hand, and who waits for it to be settled.
+
+    Lanes, the outbox and the heartbeat share it. A claim under way counts as something in hand,
+    so that who waits for empty hands does not miss what it brings.
+    """
+
+    def __init__(self, changed: Callable[[], None], expect: Callable[[float], None]) -> None:
+        self._lock = threading.Lock()
+        self._emptied = threading.Condition(self._lock)
+        self._holds: set[Hold] = set()
+        self._count = 0
+        self._claims = 0
+        self._changed = changed
+        self._expect = expect
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._count and not self._claims
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """A claim is under way."""
+        with self._lock:
+            self._claims += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._claims -= 1
+            self._tell()
+
+    def add(self, taking: Taking, since: float) -> list[Entry]:
+        """Take the items of a claim in hand; it was sent at ``since``."""
+        entries: list[Entry] = []
+        holds: dict[int, Hold] = {}
+        for state in taking.items:
+            lease = (state.lease_until or taking.now) - taking.now
+            hold = holds.get(lease)
+            if hold is None:
+                hold = holds[lease] = Hold(state.token or "", lease, since)
+            entry = hold.entries[state.id] = Entry(state, hold)
+            entries.append(entry)
+        with self._lock:
+            self._holds.update(holds.values())
+            self._count += len(entries)
+        self._expect(min(hold.extend_at for hold in holds.values()))
+        return entries
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """They are in nobody's hands, or in somebody else's."""
+        with self._lock:
+            for entry in entries:
+                hold = entry.hold
+                if hold.entries.pop(entry.state.id, None) is not None:
+                    self._count -= 1
+                    if not hold.entries:
+                        self._holds.discard(hold)
+        self._tell()
+
+    def all(self) -> list[Entry]:
+        """Everything in hand."""
+        with self._lock:
+            return [entry for hold in self._holds for entry in hold.entries.values()]
+
+    def next_extension(self) -> float | None:
+        """When a lease is to be extended."""
+        with self._lock:
+            return min((hold.extend_at for hold in self._holds), default=None)
+
+    def to_extend(self, now: float) -> list[tuple[Hold, list[Entry]]]:
+        """The leases whose time has come, and what they hold."""
+        with self._lock:
+            due = [hold for hold in self._holds if hold.extend_at <= now]
+            return [(hold, list(hold.entries.values())) for hold in due]
+
+    def lose(self, entries: Iterable[Entry]) -> list[Entry]:
+        """These are not ours any more, say those who know; returns those it is news of.
+
+        What has been taken to the store is no loss: it may have ended there by that.
+        """
+        lost = [entry for entry in entries if not (entry.is_finished or entry.is_out)]
+        for entry in lost:
+            entry.is_lost = True
+        self.drop(lost)
+        return lost
+
+    def wait_empty(self, is_over: Callable[[], float]) -> bool:
+        """Wait until nothing is in hand; ``is_over`` says how many seconds are left."""
+        with self._lock:
+            while self._count or self._claims:
+                left = is_over()
+                if left <= 0:
+                    return False
+                self._emptied.wait(min(left, 1.0))
+            return True
+
+    def poke(self) -> None:
+        """Let those who wait look at their time again."""
+        with self._lock:
+            self._emptied.notify_all()
+
+    def _tell(self) -> None:
+        if not self._count and not self._claims:
+            with self._lock:
+                self._emptied.notify_all()
+            self._changed()
+
+
+def monotonic() -> float:
+    """The clock for leases: it never steps."""
+    return time.monotonic()
