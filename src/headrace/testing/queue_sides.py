@@ -88,7 +88,8 @@ class QueueSide:
         headers = None if item.headers is None else msgspec.json.decode(item.headers)
         if headers and PREFIX + "id" in headers:
             headers[PREFIX + "id"] = self.number(int(headers[PREFIX + "id"]))
-        return msgspec.to_builtins(item) | {
+        return {
+            **msgspec.to_builtins(item),
             "id": self.number(item.id),
             "position": item.position is not None,
             "headers": headers,
