@@ -1,4 +1,4 @@
-"""Durable topics and procs in the database you already run.
+"""Durable topics, procs and queues in the database you already run.
 
 >>> import headrace
 >>> hr = headrace.connect("sqlite:///flow.db")
@@ -9,87 +9,196 @@
 from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
+from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
+from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
+from headrace.client.items import AsyncItem, Item
+from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
+from headrace.client.kinds import AckOpts, Message
 from headrace.client.live import AsyncLive, Live
-from headrace.client.operations import Status
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
+from headrace.client.queues import AsyncQueue, Queue
+from headrace.client.running import Status
+from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
+from headrace.client.updating import UpdateReport
+from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
 from headrace.contract.values import Capabilities, Finding
+from headrace.core.documents import Commit, Doc, Push
+from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
+from headrace.core.pushes import DocumentResult, PushResult
+from headrace.core.why import Why
 from headrace.default import (
+    ack_queue,
     available_proc,
+    clients,
     close,
     commit,
     commit_many,
+    compute_stats,
+    consolidate_stats,
+    create,
     diagnose,
+    drop,
     ids,
+    info,
     iterate,
     keep,
     length,
     live,
     maintain,
+    pause,
     proc,
     procs,
+    push,
+    push_many,
+    queue,
+    queue_defaults,
+    queues,
     range,
+    ref,
+    register_worker,
+    resume,
     revrange,
+    set_queue_defaults,
+    settle,
+    simple_queue,
+    stats,
     status,
+    topic,
     topic_info,
     topics,
     transaction,
+    unique_ack_queue,
+    unique_queue,
+    update,
+    upsert,
+    upsert_many,
     using,
     wait_for_procs,
+    workers,
 )
 from headrace.errors import HeadraceError
 from headrace.model.collecting import MaintenanceReport
+from headrace.model.failures import Failure
+from headrace.model.items import State
 from headrace.model.procs import Lag, ProcInfo
+from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AckOpts",
+    "AckQueue",
     "Acked",
+    "AsyncAckQueue",
     "AsyncClaim",
+    "AsyncDeadLetters",
+    "AsyncFollower",
     "AsyncHeadrace",
+    "AsyncItem",
     "AsyncLive",
     "AsyncProc",
+    "AsyncQueue",
+    "AsyncReplay",
+    "AsyncSimpleQueue",
+    "AsyncTopic",
     "AsyncTransaction",
+    "Backoff",
     "Capabilities",
     "Claim",
+    "ClientRow",
+    "Commit",
+    "DeadGroup",
+    "DeadLetters",
+    "Doc",
+    "DocumentResult",
+    "Failure",
     "Finding",
+    "Follower",
     "Headrace",
     "HeadraceError",
+    "Item",
     "Lag",
     "Live",
+    "LoggedError",
     "MaintenanceReport",
+    "Message",
+    "Outcome",
     "Proc",
     "ProcInfo",
+    "Push",
+    "PushResult",
+    "Queue",
+    "QueueInfo",
+    "QueueReport",
+    "QueueSettings",
+    "QueueStats",
     "Receipt",
     "Record",
+    "Replay",
+    "Sample",
+    "Settled",
+    "SimpleQueue",
+    "State",
     "Status",
+    "Topic",
     "TopicInfo",
     "Transaction",
+    "UpdateReport",
+    "Why",
+    "WorkerInfo",
+    "ack_queue",
     "aconnect",
     "available_proc",
+    "clients",
     "close",
     "commit",
     "commit_many",
+    "compute_stats",
     "connect",
+    "consolidate_stats",
+    "create",
     "diagnose",
+    "drop",
     "errors",
     "ids",
+    "info",
     "iterate",
     "keep",
     "length",
     "live",
     "maintain",
+    "pause",
     "proc",
     "procs",
+    "push",
+    "push_many",
+    "queue",
+    "queue_defaults",
+    "queues",
     "range",
+    "ref",
+    "register_worker",
+    "resume",
     "revrange",
+    "set_queue_defaults",
     "settings",
+    "settle",
+    "simple_queue",
+    "stats",
     "status",
     "telemetry",
+    "topic",
     "topic_info",
     "topics",
     "transaction",
+    "unique_ack_queue",
+    "unique_queue",
+    "update",
+    "upsert",
+    "upsert_many",
     "using",
     "wait_for_procs",
+    "workers",
 ]

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self, Unpack
 
 from headrace.client.clients import AsyncClient, Client
-from headrace.client.operations import Status, documented
+from headrace.client.running import Status, documented
 from headrace.errors import NotConnected
 from headrace.model.checks import positive
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.stores import Clock, Durability, Migrate, open_store
+from headrace.worker.registering import (
+    WorkerOptions,
+    aclose_workers,
+    close_workers,
+    register_worker,
+)
+from headrace.worker.workers import AsyncWorker, Worker
 
 
 class Headrace(Client):
@@ -19,6 +27,24 @@ class Headrace(Client):
     >>> with headrace.connect("sqlite:///flow.db") as hr:
     ...     hr.commit("numbers", {"n": 1})
     """
+
+    def register_worker(
+        self, queue: str, handler: Callable[..., Any], **options: Unpack[WorkerOptions]
+    ) -> Worker:
+        """Work on a queue from now on: call ``handler`` with each of its items.
+
+        See ``headrace.worker.register_worker`` for the options, and for what a handler gets and
+        returns. ``RegisterWorkerError`` if this client has a worker for the queue already.
+        """
+        return register_worker(self, queue, handler, **options)
+
+    def close(self) -> None:
+        """Stop the workers, finish what is under way and release connections.
+
+        Every later call raises ``NotConnected``.
+        """
+        close_workers(self)
+        super().close()
 
     def __enter__(self) -> Self:
         return self
@@ -36,6 +62,15 @@ class AsyncHeadrace(AsyncClient):
     >>> async with await headrace.aconnect("sqlite:///flow.db") as hr:
     ...     await hr.commit("numbers", {"n": 1})
     """
+
+    def register_worker(
+        self, queue: str, handler: Callable[..., Any], **options: Unpack[WorkerOptions]
+    ) -> AsyncWorker:
+        return register_worker(self, queue, handler, **options)
+
+    async def close(self) -> None:
+        await aclose_workers(self)
+        await super().close()
 
     async def __aenter__(self) -> Self:
         return self

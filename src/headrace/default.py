@@ -58,6 +58,7 @@ keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
 maintain = _forward(Headrace.maintain)
+topic = _forward(Headrace.topic)
 topic_info = _forward(Headrace.topic_info)
 topics = _forward(Headrace.topics)
 proc = _forward(Headrace.proc)
@@ -68,28 +69,81 @@ diagnose = _forward(Headrace.diagnose)
 transaction = _forward(Headrace.transaction)
 using = _forward(Headrace.using)
 ids = _forward(Headrace.ids)
+create = _forward(Headrace.create)
+push = _forward(Headrace.push)
+push_many = _forward(Headrace.push_many)
+queue = _forward(Headrace.queue)
+ref = _forward(Headrace.ref)
+register_worker = _forward(Headrace.register_worker)
+settle = _forward(Headrace.settle)
+upsert = _forward(Headrace.upsert)
+upsert_many = _forward(Headrace.upsert_many)
+clients = _forward(Headrace.clients)
+compute_stats = _forward(Headrace.compute_stats)
+consolidate_stats = _forward(Headrace.consolidate_stats)
+drop = _forward(Headrace.drop)
+info = _forward(Headrace.info)
+pause = _forward(Headrace.pause)
+queue_defaults = _forward(Headrace.queue_defaults)
+queues = _forward(Headrace.queues)
+resume = _forward(Headrace.resume)
+set_queue_defaults = _forward(Headrace.set_queue_defaults)
+stats = _forward(Headrace.stats)
+update = _forward(Headrace.update)
+workers = _forward(Headrace.workers)
+simple_queue = _forward(Headrace.simple_queue)
+unique_queue = _forward(Headrace.unique_queue)
+ack_queue = _forward(Headrace.ack_queue)
+unique_ack_queue = _forward(Headrace.unique_ack_queue)
 close = _forward(Headrace.close)
 
 __all__ = [
+    "ack_queue",
     "available_proc",
+    "clients",
     "close",
     "commit",
     "commit_many",
+    "compute_stats",
+    "consolidate_stats",
+    "create",
     "diagnose",
+    "drop",
     "ids",
+    "info",
     "iterate",
     "keep",
     "length",
     "live",
     "maintain",
+    "pause",
     "proc",
     "procs",
+    "push",
+    "push_many",
+    "queue",
+    "queue_defaults",
+    "queues",
     "range",
+    "ref",
+    "register_worker",
+    "resume",
     "revrange",
+    "set_queue_defaults",
+    "settle",
+    "simple_queue",
+    "stats",
     "status",
+    "topic",
     "topic_info",
     "topics",
     "transaction",
+    "unique_ack_queue",
+    "unique_queue",
+    "update",
+    "upsert",
+    "upsert_many",
     "using",
     "wait_for_procs",
+    "workers",
 ]

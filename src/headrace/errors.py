@@ -52,6 +52,9 @@
 ``code`` is stable and is the word PipeProc used wherever it had one. ``retryable``
 says whether the same call may succeed later without any change. The message names
 the thing and the next step. Every error pickles and copies with its attributes.
+
+FetchQ's ``PushError``, ``UpsertError``, ``CreateError`` and ``RefError`` are families across
+the tree: ``except PushError`` catches whatever ``push`` raises. They are never raised as such.
 """
 
 from __future__ import annotations
@@ -84,7 +87,23 @@ def _rebuild(cls: type[HeadraceError], message: str, details: dict[str, Any]) ->
     return cls(message, **details)
 
 
-class InvalidInput(HeadraceError):
+class PushError(Exception):
+    """Whatever ``push`` can raise: wrong input, a key used twice, no client, the store."""
+
+
+class UpsertError(Exception):
+    """Whatever ``upsert`` can raise: the same as ``push``."""
+
+
+class CreateError(Exception):
+    """Whatever ``create`` can raise: wrong input, a queue that exists, no client, the store."""
+
+
+class RefError(Exception):
+    """Whatever ``ref`` can raise: wrong input, no client, the store."""
+
+
+class InvalidInput(HeadraceError, PushError, UpsertError, CreateError, RefError):
     """The call itself is wrong; nothing was written."""
 
     code = "invalid_input"
@@ -240,7 +259,7 @@ class QueueError(HeadraceError):
     code = "queue_error"
 
 
-class QueueExists(QueueError):
+class QueueExists(QueueError, CreateError):
     """A queue was to be made, and there is one of that name."""
 
     code = "queue_exists"
@@ -284,7 +303,7 @@ class RegisterWorkerError(QueueError):
     code = "register_worker"
 
 
-class KeyReused(HeadraceError):
+class KeyReused(HeadraceError, PushError, UpsertError):
     """An idempotency key came back with other content."""
 
     code = "key_reused"
@@ -303,13 +322,13 @@ class WaitTimeout(HeadraceError):
     retryable = True
 
 
-class NotConnected(HeadraceError):
+class NotConnected(HeadraceError, PushError, UpsertError, CreateError, RefError):
     """There is no open client to do this with."""
 
     code = "no_active_node"
 
 
-class StoreError(HeadraceError):
+class StoreError(HeadraceError, PushError, UpsertError, CreateError, RefError):
     """The database failed us, or we cannot work with it."""
 
     code = "store_error"

@@ -1,19 +1,16 @@
 """The command as a process: signals, pipes, terminals, exit codes."""
 
 import contextlib
-import errno
 import os
-import pty
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from calling import command, run
+from calling import command, on_terminal, run
 
 import headrace
 
@@ -148,51 +145,6 @@ def test_interrupting_a_commit_says_how_far_it_came(sqlite_url: str) -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == "committed 1 record before this, and perhaps the batch under way\n"
-
-
-def on_terminal(
-    *args: str, typed: str = "", input: str | None = None, is_data_shown: bool = False
-) -> tuple[int, str, str]:
-    """Run with a terminal as stderr (and as stdin, without input; as stdout, if data is
-    shown there): code, what was printed to stdout if it was no terminal, and the screen."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command(*args),
-        stdin=theirs if input is None else subprocess.PIPE,
-        stdout=theirs if is_data_shown else subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-        start_new_session=True,
-    )
-    os.close(theirs)
-    os.write(ours, typed.encode())
-    with ThreadPoolExecutor(1) as pool:
-        # Read all along: a full screen would make the process wait.
-        screen = pool.submit(_drain, ours)
-        try:
-            out, _ = process.communicate(input, timeout=60)
-        finally:
-            process.kill()
-            process.wait()
-        shown = screen.result(60)
-    os.close(ours)
-    return process.returncode, out or "", shown
-
-
-def _drain(terminal: int) -> str:
-    seen = b""
-    while True:
-        try:
-            some = os.read(terminal, 65536)
-        except OSError as error:
-            # How Linux says that the other side is closed.
-            if error.errno != errno.EIO:
-                raise
-            some = b""
-        if not some:
-            return seen.decode()
-        seen += some
 
 
 def test_a_bar_is_for_people_and_data_for_the_pipe(sqlite_url: str) -> None:

@@ -22,6 +22,7 @@ from headrace.stores import migration_script
 from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
 
+NEWEST = migrations(sqlite_store.DIALECT, "headrace_")[-1].version
 UNREACHABLE = "postgresql://me:secret@127.0.0.1:1/db"
 
 
@@ -50,9 +51,9 @@ def from_the_future(durable_url: str) -> None:
 
 
 def test_migrate_makes_the_tables(each: Cli, durable_url: str) -> None:
-    assert each("migrate") == (0, "the tables went from version 0 to 1\n", "")
-    assert each("migrate") == (0, "the tables are at version 1 already\n", "")
-    assert each("migrate", "--json").json == {"from": 1, "to": 1}
+    assert each("migrate") == (0, f"the tables went from version 0 to {NEWEST}\n", "")
+    assert each("migrate") == (0, f"the tables are at version {NEWEST} already\n", "")
+    assert each("migrate", "--json").json == {"from": NEWEST, "to": NEWEST}
     headrace.connect(durable_url, migrate="off").close()
 
 
@@ -63,17 +64,17 @@ def test_migrate_upgrades_old_tables(
     each("migrate")
     name = f"{durable_url.rpartition('=')[2]}." if "schema=" in durable_url else "headrace_"
     for module in (postgres_schema, sqlite_store):
-        extra = Migration(2, "extra", f"create table {name}extra (n integer);")
+        extra = Migration(NEWEST + 1, "extra", f"create table {name}extra (n integer);")
         known = [*migrations(module.DIALECT, name), extra]
         monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
     looked = each("topic", "ls")
-    assert (looked.code, "need 2" in looked.err, "headrace migrate" in looked.err) == (
+    assert (looked.code, f"need {NEWEST + 1}" in looked.err, "headrace migrate" in looked.err) == (
         1,
         True,
         True,
     )
     monkeypatch.setenv("HEADRACE_MIGRATE", "off")
-    assert each("migrate", "--json").json == {"from": 1, "to": 2}
+    assert each("migrate", "--json").json == {"from": NEWEST, "to": NEWEST + 1}
 
 
 def test_migrate_of_memory_is_a_mistake(bare: Cli) -> None:
@@ -94,8 +95,8 @@ def test_migrate_sql_connects_to_nothing(bare: Cli, sqlite_url: str) -> None:
     assert answer.out == migration_script("sqlite")
     answer = bare("-u", f"{sqlite_url}?prefix=mine_", "migrate", "--sql", "--dialect", "postgres")
     assert answer.out == migration_script("postgres")
-    answer = bare("migrate", "--sql", "--dialect", "sqlite", "--from", "1")
-    assert answer == (0, "", "version 1 is the newest: there is nothing to do\n")
+    answer = bare("migrate", "--sql", "--dialect", "sqlite", "--from", str(NEWEST))
+    assert answer == (0, "", f"version {NEWEST} is the newest: there is nothing to do\n")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,8 @@ def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) 
         "is_skipped": False,
         "collected": [],
         "expired_procs": [],
+        "tended": [],
+        "forgotten_clients": [],
     }
 
 

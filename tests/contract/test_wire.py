@@ -69,6 +69,7 @@ class Wire:
             client = connect(face, memory_url, **{"clock": clock, **options})
             inner = client._inner if isinstance(client, BlockingFace) else client
             inner._store = inner._built.store = WireStore(inner._store)
+            inner._built_for_queues.store = inner._store
             clients.append(client)
             return client
 
@@ -147,3 +148,27 @@ class TestTending(Wire, contract.TendingContract): ...
 
 
 class TestQueueTransaction(Wire, contract.QueueTransactionContract): ...
+
+
+class TestFollowing(Wire, contract.FollowingContract): ...
+
+
+class TestReplay(Wire, contract.ReplayContract): ...
+
+
+class TestQueueClient(Wire, contract.QueueClientContract): ...
+
+
+class TestItemOutcome(Wire, contract.ItemOutcomeContract): ...
+
+
+class TestQueueLook(Wire, contract.QueueLookContract): ...
+
+
+class TestDeadLetter(Wire, contract.DeadLetterContract): ...
+
+
+class TestQueueUpdate(Wire, contract.QueueUpdateContract): ...
+
+
+class TestQueueKind(Wire, contract.QueueKindContract): ...

@@ -46,9 +46,9 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def crowd(pool: ThreadPoolExecutor, coalescer: Coalescer, gate: Gated, size: int) -> list[Any]:
     """One call under way and ``size`` queued behind it."""
-    futures = [pool.submit(coalescer.commit, call(0))]
+    futures = [pool.submit(coalescer.send, call(0))]
     assert gate.started.acquire(timeout=10)
-    futures += [pool.submit(coalescer.commit, call(n)) for n in range(1, size + 1)]
+    futures += [pool.submit(coalescer.send, call(n)) for n in range(1, size + 1)]
     while len(coalescer._waiting) < size:
         threading.Event().wait(0.001)
     return futures
@@ -77,7 +77,7 @@ def test_a_failing_store_is_told_to_each_caller(pool: ThreadPoolExecutor) -> Non
     assert all(isinstance(error, StoreUnavailable) for error in errors)
     assert len({id(error) for error in errors}) == 6
     gate.flush = outcomes
-    assert coalescer.commit(call(7)) == Committed(7, ())
+    assert coalescer.send(call(7)) == Committed(7, ())
 
 
 def test_one_bad_call_does_not_fail_its_neighbours(pool: ThreadPoolExecutor) -> None:

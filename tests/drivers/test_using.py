@@ -203,6 +203,55 @@ def test_the_same_from_async_code(mine: str, opened: Any) -> None:
     assert rows(mine) == 1
 
 
+@pytest.mark.parametrize(("mine", "opened"), BLOCKING, indirect=["mine"])
+def test_your_rows_and_our_items_are_one_transaction(mine: str, opened: Any) -> None:
+    """Pushes, upserts, outcomes and commits: rolled back once, committed once."""
+    with headrace.connect(mine) as hr:
+        q = hr.queue("q")
+        q.push("work", subject="w")
+        [item] = q.claim()
+        for is_kept in (False, True):
+            with opened(mine) as (connection, commit, rollback):
+                tx = hr.using(connection)
+                pushed = tx.push_many("q", [1, headrace.Doc(2, subject="s")])
+                assert tx.upsert("q", 3, subject="s").id == pushed.ids[1]
+                tx.commit("t", {"n": 1})
+                [settled] = tx.settle("q", [item.outcome("complete")])
+                assert settled.state == "completed"
+                insert(connection)
+                (commit if is_kept else rollback)()
+            stats = q.stats()
+            assert (stats.pending, stats.active) == ((2, 0) if is_kept else (0, 1))
+        assert [item.payload for item in q.claim(5)] == [1, 3]
+        assert hr.length("t") == 1
+    assert rows(mine) >= 1
+
+
+@pytest.mark.parametrize(("mine", "opened"), ASYNC, indirect=["mine"])
+def test_the_same_with_items_from_async_code(mine: str, opened: Any) -> None:
+    async def scenario() -> None:
+        async with await headrace.aconnect(mine) as hr:
+            q = await hr.queue("q")
+            await q.push("work")
+            [item] = await q.claim()
+            async with opened(mine) as connection:
+                tx = hr.using(connection)
+                await tx.push("q", "lost")
+                await tx.settle("q", [item.outcome("complete")])
+                await async_insert(connection)
+                await connection.rollback()
+                tx = hr.using(connection)
+                await tx.push("q", "kept")
+                await tx.settle("q", [item.outcome("complete")])
+                await async_insert(connection)
+                await connection.commit()
+            assert [item.payload for item in await q.claim(5)] == ["kept"]
+            assert (await q.stats()).active == 1
+
+    asyncio.run(scenario())
+    assert rows(mine) == 1
+
+
 async def async_insert(connection: Any) -> None:
     statement = "insert into mine values (2)"
     is_alchemy = type(connection).__module__.startswith("sqlalchemy")

@@ -20,27 +20,62 @@ TWINS = [
     (Claim, AsyncClaim),
     (headrace.Transaction, headrace.AsyncTransaction),
     (headrace.Live, headrace.AsyncLive),
+    (headrace.Queue, headrace.AsyncQueue),
+    (headrace.Item, headrace.AsyncItem),
+    (headrace.DeadLetters, headrace.AsyncDeadLetters),
+    (headrace.SimpleQueue, headrace.AsyncSimpleQueue),
+    (headrace.AckQueue, headrace.AsyncAckQueue),
+    (headrace.Topic, headrace.AsyncTopic),
+    (headrace.Replay, headrace.AsyncReplay),
+    (headrace.Follower, headrace.AsyncFollower),
 ]
 FUNCTIONS = [
+    "ack_queue",
     "available_proc",
+    "clients",
     "commit",
     "commit_many",
+    "compute_stats",
+    "consolidate_stats",
+    "create",
     "diagnose",
+    "drop",
     "ids",
+    "info",
     "iterate",
     "keep",
     "length",
     "live",
     "maintain",
+    "pause",
     "proc",
     "procs",
+    "push",
+    "push_many",
+    "queue",
+    "queue_defaults",
+    "queues",
     "range",
+    "ref",
+    "register_worker",
+    "resume",
     "revrange",
+    "set_queue_defaults",
+    "settle",
+    "simple_queue",
+    "stats",
+    "topic",
     "topic_info",
     "topics",
     "transaction",
+    "unique_ack_queue",
+    "unique_queue",
+    "update",
+    "upsert",
+    "upsert_many",
     "using",
     "wait_for_procs",
+    "workers",
 ]
 
 
@@ -79,7 +114,10 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate", "live", "transaction", "using"}
+    assert plain == {"status", "iterate", "live", "transaction", "using"} | {
+        "topic",
+        "register_worker",
+    }
 
 
 def test_all_names_exist_and_are_sorted() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from workshop import Shop
 
-STORES = ["memory"]
+STORES = ["memory", "sqlite", "postgres"]
 
 
 @pytest.fixture(params=STORES)

@@ -16,13 +16,13 @@ from headrace.worker import (
     App,
     Complete,
     Drop,
-    Item,
     Reschedule,
     Task,
     current_context,
     current_item,
     register_worker,
 )
+from headrace.worker.items import item_of
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_what_no_retry_would_mend_is_dead(
     done = worked(shop, app, lambda: shop.push(payload), handler=handler)
     assert done.settled.state == "dead"
     [dead] = shop.dead()
-    failure = Item(dead.item).last_error
+    failure = item_of(dead.item).last_error
     assert failure is not None
     assert failure.type == type
     assert words in failure.message

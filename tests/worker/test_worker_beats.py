@@ -10,7 +10,6 @@ import pytest
 from workshop import PATIENCE, Gate, Shop, Signal, heard, until
 
 from headrace.errors import StoreUnavailable
-from headrace.model.items import Overrides
 from headrace.testing.clocks import FakeClock
 from headrace.worker import Context, Item, chores, crews, pulse, register_worker
 from headrace.worker.holding import monotonic
@@ -78,7 +77,7 @@ def test_a_failing_extension_is_tried_again_soon(shop: Shop) -> None:
 
 def test_an_item_with_a_lease_of_its_own_is_extended_by_it(shop: Shop) -> None:
     gate = Gate()
-    shop.push(1, overrides=Overrides(timeout=0.1))
+    shop.push(1, timeout=0.1)
     shop.work(gate)
     gate.arrived.wait()
     shop.valve.ran["extend_items"].wait(4)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from workshop import Shop, Signal, heard
+from workshop import Shop, Signal, document, heard
 
 from headrace.errors import InvalidOption
 from headrace.model.items import Document
@@ -25,7 +25,7 @@ from headrace.worker import (
     Release,
     Reschedule,
 )
-from headrace.worker.items import document
+from headrace.worker.items import item_of
 
 KINDS = ["sync", "async"]
 
@@ -73,7 +73,7 @@ def test_returning_completes(shop: Shop, kind: str, result: Any) -> None:
 def test_complete_can_replace_the_payload(shop: Shop, kind: str) -> None:
     done = work_one(shop, kind, lambda item: Complete(payload=b"\0\1"))
     kept = shop.item(done.item.id)
-    assert Item(kept.item).payload == b"\0\1"
+    assert item_of(kept.item).payload == b"\0\1"
 
 
 def test_what_follows_happens_with_the_outcome(shop: Shop) -> None:
@@ -108,7 +108,7 @@ def test_reschedule_at_a_time(shop: Shop) -> None:
     done = work_one(shop, "sync", lambda item: Reschedule(at=at, payload={"n": 2}))
     item = shop.item(done.item.id)
     assert item.next_execution == round(at.timestamp() * 1000)
-    assert Item(item).payload == {"n": 2}
+    assert item_of(item).payload == {"n": 2}
 
 
 def test_reschedule_as_the_queue_says(shop: Shop) -> None:
@@ -140,7 +140,7 @@ def test_reject_keeps_the_reason(shop: Shop, kind: str) -> None:
     done = work_one(shop, kind, lambda item: Reject("no stamps", delay=60))
     item = shop.item(done.item.id)
     assert (done.settled.state, item.attempts) == ("planned", 1)
-    failure = Item(item).last_error
+    failure = item_of(item).last_error
     assert failure is not None
     assert (failure.type, failure.message) == ("Rejected", "no stamps")
     assert shop.workers[0].failed == 1
@@ -161,7 +161,7 @@ def test_raising_rejects_with_the_traceback(shop: Shop, kind: str) -> None:
     shop.push("bad")
     data.wait(2)
     [dead] = shop.dead()
-    failure = Item(dead.item).last_error
+    failure = item_of(dead.item).last_error
     assert failure is not None
     assert (failure.type, failure.message) == ("LookupError", "nobody lives here")
     assert "in handle" in failure.traceback
@@ -307,14 +307,13 @@ def test_an_item_says_what_is_known_of_it(shop: Shop) -> None:
     assert (item.attempts, item.crashes, item.iterations, item.last_error) == (1, 0, 0, None)
     assert len(item.token) == 32
     assert item.deadline is not None
-    assert timedelta(0) < item.deadline - item.created
-    assert repr(item) == f"<Item {item.id} 's-1' of 'q', attempt 1>"
+    assert timedelta(0) < item.deadline - item.created_at
 
 
 def test_a_payload_that_cannot_be_read_is_a_failure(shop: Shop) -> None:
     """Whoever wrote it: the item is rejected, the worker goes on."""
     work_one(shop, "sync", lambda item: item.payload, Document(payload="{not json"))
-    assert shop.errors()[-1].failure.type == "DecodeError"
+    assert shop.errors()[-1].failure.type == "MalformedRecord"
 
 
 def with_default(item: Item, retries: int = 3) -> int:

@@ -8,11 +8,18 @@ from typing import Any
 
 import headrace
 from headrace.contract.items import Counts, EndedItem, PushCall, Take
+from headrace.core.documents import Doc
+from headrace.core.documents import document as encoded
+from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.model.items import Document
 from headrace.worker import Worker, register_worker
-from headrace.worker.items import document
 
 PATIENCE = 20.0
+
+
+def document(payload: Any, **fields: Any) -> Document:
+    """A document as the client would push it."""
+    return encoded(Doc(payload, **fields), max_body=DEFAULT_MAX_BODY)
 
 
 class Signal:

@@ -11,7 +11,20 @@ import typer
 from typer.core import TyperGroup
 
 import headrace
-from headrace.cli import config, doctor, maintain, migrate, proc, topic, worker
+from headrace.cli import (
+    client,
+    config,
+    dead,
+    doctor,
+    item,
+    maintain,
+    migrate,
+    proc,
+    push,
+    queue,
+    topic,
+    worker,
+)
 from headrace.cli.command import DebugOption, JsonOption, Session, UrlOption, is_usage
 from headrace.cli.exits import MEANINGS, Code
 from headrace.cli.output import complain
@@ -59,7 +72,7 @@ def _explain(error: Any) -> None:
 app = typer.Typer(
     name="headrace",
     cls=Root,
-    help="Durable topics and procs in the database you already run.",
+    help="Durable topics, procs and queues in the database you already run.",
     epilog=EPILOG,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -67,6 +80,11 @@ app = typer.Typer(
 )
 app.add_typer(topic.app, name="topic")
 app.add_typer(proc.app, name="proc")
+app.add_typer(queue.app, name="queue")
+push.register(app)
+app.add_typer(item.app, name="item")
+app.add_typer(dead.app, name="dead")
+app.add_typer(client.app, name="client")
 app.add_typer(config.app, name="config")
 migrate.register(app)
 maintain.register(app)

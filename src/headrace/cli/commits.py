@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
-import typer
 
 from headrace.api import Headrace
-from headrace.cli import output
-from headrace.cli.command import hush
-from headrace.cli.exits import Code
-from headrace.cli.lines import BadLine, Batch, batches
+from headrace.cli import output, streams
+from headrace.cli.lines import Batch, batches
 from headrace.cli.progress import progress
-from headrace.errors import HeadraceError, InvalidBody, InvalidOption, OutcomeUnknown
+from headrace.errors import InvalidBody, InvalidOption
+from headrace.model.codec import encode_body
 from headrace.model.names import check_topic
 
 
@@ -34,12 +28,12 @@ def headers(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def parsed(body: str) -> Any:
-    """A body from the command line."""
+def parsed(text: str, name: str = "BODY") -> Any:
+    """JSON from the command line."""
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidBody(f"BODY is not JSON: {error}.", path="$") from error
+        raise InvalidBody(f"{name} is not JSON: {error}.", path="$") from error
 
 
 def print_ids(ids: Sequence[str], *, is_json: bool) -> None:
@@ -66,18 +60,18 @@ def from_stdin(
     commits only what is missing.
     """
     check_topic(topic)
-    stream: Any = sys.stdin.buffer  # a BufferedReader, though typed as any BinaryIO
-    started = time.monotonic()
-    with _counted() as count, progress(topic, total=_size(stream)) as advance:
+    stream = streams.stdin()
+    with (
+        streams.counted("committed", "record") as count,
+        progress(topic, total=streams.size(stream)) as advance,
+    ):
         for number, batch in enumerate(batches(stream, is_prompt=key is None)):
             batch_key = None if key is None else f"{key}/{number}"
             ids = _commit(hr, topic, batch, batch_key, headers, max_body)
             count.total += len(ids)
             advance(len(ids), steps=batch.size)
-            _print_on(ids, is_json=is_json)
-    seconds = max(time.monotonic() - started, 0.001)
-    said = f"committed {output.counted(count.total)} to {topic!r}"
-    output.note(f"{said} in {seconds:.1f} s ({count.total / seconds:,.0f}/s)")
+            streams.print_on(partial(print_ids, ids, is_json=is_json))
+    output.note(f"committed {output.counted(count.total)} to {topic!r} {count.pace}")
 
 
 def _commit(
@@ -91,45 +85,4 @@ def _commit(
     try:
         return hr.commit_many(topic, batch.bodies, headers=headers, key=key)
     except InvalidBody as error:
-        raise batch.bad_line(error, max_body=max_body) from error
-
-
-class _Count:
-    total = 0
-
-
-@contextmanager
-def _counted() -> Iterator[_Count]:
-    """Count what is committed, and tell if the work ends early."""
-    count = _Count()
-    try:
-        yield count
-    except BadLine as error:
-        output.complain(
-            f"{error}; nothing of its batch was committed; "
-            f"committed before it: {output.counted(count.total)}."
-        )
-        raise typer.Exit(Code.FAILED) from error
-    except BaseException as error:
-        said = f"committed {output.counted(count.total)} before this"
-        is_known = isinstance(error, HeadraceError) and not isinstance(error, OutcomeUnknown)
-        output.note(said if is_known else f"{said}, and perhaps the batch under way")
-        raise
-
-
-def _print_on(ids: Sequence[str], *, is_json: bool) -> None:
-    """Print ids; a reader that has gone away does not stop the commits."""
-    try:
-        print_ids(ids, is_json=is_json)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        hush()
-
-
-def _size(stream: Any) -> int | None:
-    """How many bytes there are to read, if that can be known."""
-    try:
-        status = os.fstat(stream.fileno())
-    except (OSError, ValueError):
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+        raise batch.bad_line(error, partial(encode_body, max_body=max_body)) from error

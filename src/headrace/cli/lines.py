@@ -1,16 +1,15 @@
-"""JSON lines from a stream, in batches that can be committed at once."""
+"""JSON lines from a stream, in batches that can be written at once."""
 
 from __future__ import annotations
 
 import io
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from headrace.errors import InvalidBody
-from headrace.model.codec import encode_body
+from headrace.errors import InvalidInput
 
 # The keys of batches hang on these numbers: with others, the same input would be new.
 BATCH_RECORDS = 1000
@@ -26,7 +25,7 @@ class Stream(Protocol):
 
 
 class BadLine(Exception):
-    """A line that cannot be committed; ``number`` counts from 1."""
+    """A line that cannot be taken in; ``number`` counts from 1."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"line {number}: {why.rstrip('.')}")
@@ -40,12 +39,12 @@ class Batch(NamedTuple):
     numbers: list[int]
     size: int
 
-    def bad_line(self, error: InvalidBody, *, max_body: int) -> BadLine:
-        """Which line is to blame for an error of the whole batch."""
+    def bad_line(self, error: InvalidInput, check: Callable[[Any], object]) -> BadLine:
+        """Which line is to blame for an error of the whole batch: ``check`` raises for it."""
         for number, body in zip(self.numbers, self.bodies, strict=True):
             try:
-                encode_body(body, max_body=max_body)
-            except InvalidBody as reason:
+                check(body)
+            except InvalidInput as reason:
                 return BadLine(number, str(reason))
         return BadLine(self.numbers[0], str(error))
 

@@ -50,5 +50,9 @@ def _print(report: MaintenanceReport) -> None:
     )
     for name in report.expired_procs:
         output.note(f"live proc {name!r} was not used any more and is removed")
+    for queue in report.tended:
+        output.note(f"queue {queue.queue!r}: {queue.removed} old things are removed")
+    for client in report.forgotten_clients:
+        output.note(f"client {client!r} was silent for a day and is forgotten")
     if not report.collected:
         output.note("there was nothing to collect")

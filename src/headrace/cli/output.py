@@ -119,9 +119,20 @@ def text(value: object) -> str:
     return str(value)
 
 
-def counted(records: int) -> str:
-    """How many records, for people."""
-    return f"{records:,} record" + ("" if records == 1 else "s")
+def counted(count: int, noun: str = "record") -> str:
+    """How many there are of something, for people."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def compact(value: Any) -> str:
+    """A JSON value on one line."""
+    return _encode(value).decode()
+
+
+def shortened(value: Any, longest: int = 60) -> str:
+    """A JSON value on one line that is not too long for a table."""
+    found = compact(value)
+    return found if len(found) <= longest else f"{found[: longest - 1]}…"
 
 
 def moment(ms: int) -> str:

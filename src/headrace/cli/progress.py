@@ -30,26 +30,38 @@ class Advance(Protocol):
 
 
 class _Rate(ProgressColumn):
+    def __init__(self, noun: str) -> None:
+        super().__init__()
+        self._noun = noun
+
     def render(self, task: Task) -> Text:
         records = int(task.fields["records"])
         rate = records / task.elapsed if task.elapsed else 0
-        return Text(f"{records:,} records, {rate:,.0f}/s")
+        return Text(f"{records:,} {self._noun}, {rate:,.0f}/s")
 
 
 @contextmanager
-def progress(label: str, *, total: int | None = None) -> Iterator[Advance]:
+def progress(
+    label: str,
+    *,
+    total: int | None = None,
+    noun: str = "records",
+    stride: int = STRIDE,
+    is_silent: bool = False,
+) -> Iterator[Advance]:
     """Show a bar, if stderr is a terminal and stdout is not: lines and a bar do not mix.
 
-    ``total`` is in steps, which are records unless said otherwise.
+    ``total`` is in steps, which are records unless said otherwise. ``is_silent`` work prints
+    nothing to stdout while it goes on, so the bar is shown there too.
     """
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and not is_silent):
         yield _nothing
         return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        _Rate(),
+        _Rate(noun),
         TimeElapsedColumn(),
         *((TimeRemainingColumn(),) if total else ()),
     )
@@ -65,7 +77,7 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Advance]:
             done += records
             along += records if steps is None else steps
             # To draw costs more than to read a record.
-            if done - shown >= STRIDE:
+            if done - shown >= stride:
                 shown = done
                 bar.update(task, completed=along, records=done)
 

@@ -246,13 +246,13 @@ class Calls:
     def claim(self, proc: str, count: int) -> Call[Taken | None]:
         token = claim_token()
         op = self.store.claim(proc, token, positive("count", count), CLAIM_BYTES)
-        return Call(op, lambda result: _taken(result, token))
+        return Call(op, lambda result: taken_of(result, token))
 
     def available_proc(self, procs: object, count: int) -> Call[Taken | None]:
         names = _proc_names(procs)
         token = claim_token()
         op = self.store.claim_any(names, token, positive("count", count), CLAIM_BYTES)
-        return Call(op, lambda result: _taken(result, token))
+        return Call(op, lambda result: taken_of(result, token))
 
     def extend(self, proc: str, token: str) -> Call[datetime | None]:
         return Call(self.store.extend(proc, _token(token)), _moment)
@@ -392,7 +392,7 @@ def _moment(ms: int | None) -> datetime | None:
     return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def _taken(result: ClaimResult, token: str) -> Taken | None:
+def taken_of(result: ClaimResult, token: str) -> Taken | None:
     if result.state == "disabled":
         raise refusals.disabled(result.proc, result.error)
     if result.state == "overtaken":

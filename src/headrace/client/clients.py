@@ -9,8 +9,11 @@ from typing import Any, TypeVar, overload
 from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
+from headrace.client.kind_operations import AsyncKindOperations, KindOperations
 from headrace.client.live import AsyncLive, Live
-from headrace.client.operations import AsyncOperations, Operations, Status, documented
+from headrace.client.running import Status, documented
+from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
@@ -25,14 +28,12 @@ def _as_is(answer: T) -> T:
     return answer
 
 
-class Client(Operations):
-    """Topics and procs for blocking code. Any number of threads may share one."""
-
-    _store: Store
+class Client(KindOperations):
+    """Topics, procs and queues for blocking code. Any number of threads may share one."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
         super().__init__(store, max_body=max_body)
-        self._flushes = Coalescer(self._flush)
+        self._flushes: Coalescer[CommitCall, CommitOutcome] = Coalescer(self._flush)
 
     def status(self) -> Status:
         """1 ready, -1 when the last operation failed in the store, 0 after close."""
@@ -47,7 +48,7 @@ class Client(Operations):
         return self._run(Call(self._store.commit(calls), _as_is))
 
     def _commit(self, commitment: Commitment[T]) -> T:
-        return commitment.finish(self._flushes.commit(commitment.call))
+        return commitment.finish(self._flushes.send(commitment.call))
 
     @overload
     def commit(
@@ -93,6 +94,11 @@ class Client(Operations):
         """Append many records to one topic, all or none; ``headers`` go with each of them."""
         return self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
+    def topic(self, name: str) -> Topic:
+        """Refer to a topic: to follow it into a queue, or to replay a range of it."""
+        _ = self._calls
+        return Topic(self, name)
+
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> Live:
         """Follow a topic as records arrive: iterate over it, or call it back.
 
@@ -116,21 +122,13 @@ class Client(Operations):
         return info
 
     def maintain(self, *, force: bool = False) -> MaintenanceReport:
-        """Collect old records, and remove live procs and keys that have run out.
+        """Collect old records, tend queues, and remove procs, keys and clients that ran out.
 
         Done by one client at a time and at most every 30 s, by whoever asks first;
         ``force`` does it now. Live procs ask by themselves.
         """
         _ = self._calls
-        plan = maintenance(self._store, force=force)
-        answer: Any = None
-        while True:
-            try:
-                op = plan.send(answer)
-            except StopIteration as stop:
-                report: MaintenanceReport = stop.value
-                return report
-            answer = self._run(Call(op, _as_is))
+        return self._follow(maintenance(self._store, force=force))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -177,23 +175,23 @@ class Client(Operations):
         return self._run(Call(self._store.diagnose(deep), _as_is))
 
     def close(self) -> None:
-        """Finish the commits under way and release connections.
+        """Finish the commits and pushes under way and release connections.
 
-        Every later call raises ``NotConnected``.
+        Claims that wait are ended, and every later call raises ``NotConnected``.
         """
         self._status = Status.UNINITIALISED
+        self._waits.end()
         self._flushes.drain()
+        self._pushes.drain()
         self._store.close()
 
 
-class AsyncClient(AsyncOperations):
-    """Topics and procs for async code: ``Client`` with ``await``."""
-
-    _store: Store
+class AsyncClient(AsyncKindOperations):
+    """Topics, procs and queues for async code: ``Client`` with ``await``."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
         super().__init__(store, max_body=max_body)
-        self._flushes = AsyncCoalescer(self._flush)
+        self._flushes: AsyncCoalescer[CommitCall, CommitOutcome] = AsyncCoalescer(self._flush)
 
     def status(self) -> Status:
         return self._status
@@ -207,7 +205,7 @@ class AsyncClient(AsyncOperations):
         return await self._run(Call(self._store.commit(calls), _as_is))
 
     async def _commit(self, commitment: Commitment[T]) -> T:
-        return commitment.finish(await self._flushes.commit(commitment.call))
+        return commitment.finish(await self._flushes.send(commitment.call))
 
     @overload
     async def commit(
@@ -242,6 +240,10 @@ class AsyncClient(AsyncOperations):
     ) -> list[str]:
         return await self._commit(self._calls.commit_many(topic, bodies, headers, key))
 
+    def topic(self, name: str) -> AsyncTopic:
+        _ = self._calls
+        return AsyncTopic(self, name)
+
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> AsyncLive:
         return AsyncLive(self, self._calls.live(topic, mode, count))
 
@@ -253,15 +255,7 @@ class AsyncClient(AsyncOperations):
 
     async def maintain(self, *, force: bool = False) -> MaintenanceReport:
         _ = self._calls
-        plan = maintenance(self._store, force=force)
-        answer: Any = None
-        while True:
-            try:
-                op = plan.send(answer)
-            except StopIteration as stop:
-                report: MaintenanceReport = stop.value
-                return report
-            answer = await self._run(Call(op, _as_is))
+        return await self._follow(maintenance(self._store, force=force))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:
@@ -288,9 +282,14 @@ class AsyncClient(AsyncOperations):
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
+        await self._waits.aend()
         await self._flushes.drain()
+        await self._pushes.drain()
         await self._store.aclose()
 
 
 documented(AsyncClient, Client)
 documented(AsyncLive, Live)
+documented(AsyncTopic, Topic)
+documented(AsyncFollower, Follower)
+documented(AsyncReplay, Replay)

@@ -12,23 +12,34 @@ import asyncio
 import copy
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.values import CommitCall, CommitOutcome
+from headrace.contract.items import PushCall
+from headrace.contract.values import CommitCall
 from headrace.errors import StoreError
 
 MOST_CALLS = 1000
 MOST_BYTES = 4 * 1024 * 1024
 
+C = TypeVar("C", bound=CommitCall | PushCall)
+R = TypeVar("R")
 
-def share(waiting: Sequence[CommitCall]) -> int:
+
+def share(waiting: Sequence[CommitCall | PushCall]) -> int:
     """How many of the waiting calls one flush takes: at least one."""
     size = 0
     for count, call in enumerate(waiting[:MOST_CALLS]):
-        size += sum(len(part.body) for part in call.parts)
+        size += _size(call)
         if count and size > MOST_BYTES:
             return count
     return min(len(waiting), MOST_CALLS)
+
+
+def _size(call: CommitCall | PushCall) -> int:
+    if isinstance(call, CommitCall):
+        return sum(len(part.body) for part in call.parts)
+    return sum(len(document.payload) for document in call.documents)
 
 
 def own(error: BaseException) -> BaseException:
@@ -38,12 +49,12 @@ def own(error: BaseException) -> BaseException:
     return mine
 
 
-class _Caller:
+class _Caller(Generic[C, R]):
     """A thread with its call, waiting for an answer or for its turn to lead."""
 
-    def __init__(self, call: CommitCall) -> None:
+    def __init__(self, call: C) -> None:
         self.call = call
-        self.outcome: CommitOutcome | None = None
+        self.outcome: R | None = None
         self.error: BaseException | None = None
         self.leads = False
         # A bare lock is the cheapest thing a thread can wait on.
@@ -56,26 +67,26 @@ class _Caller:
     def wake(self) -> None:
         self._woken.release()
 
-    def answer(self) -> CommitOutcome:
+    def answer(self) -> R:
         if self.error is not None:
             raise self.error
         assert self.outcome is not None
         return self.outcome
 
 
-class Coalescer:
+class Coalescer(Generic[C, R]):
     """Group commit for threads."""
 
-    def __init__(self, flush: Callable[[list[CommitCall]], list[CommitOutcome]]) -> None:
+    def __init__(self, flush: Callable[[list[C]], list[R]]) -> None:
         self._flush = flush
         self._lock = threading.Lock()
         self._is_flushing = False
-        self._waiting: list[_Caller] = []
+        self._waiting: list[_Caller[C, R]] = []
         self._idle = threading.Condition(self._lock)
 
-    def commit(self, call: CommitCall) -> CommitOutcome:
-        """Commit one call, together with whoever comes at the same time."""
-        me = _Caller(call)
+    def send(self, call: C) -> R:
+        """Send one call, together with whoever comes at the same time."""
+        me: _Caller[C, R] = _Caller(call)
         with self._lock:
             me.leads = not self._is_flushing
             self._is_flushing = True
@@ -92,7 +103,7 @@ class Coalescer:
         with self._idle:
             self._idle.wait_for(lambda: not self._is_flushing)
 
-    def _lead(self, me: _Caller) -> None:
+    def _lead(self, me: _Caller[C, R]) -> None:
         with self._lock:
             count = share([me.call, *(caller.call for caller in self._waiting)])
             crowd = [me, *self._waiting[: count - 1]]
@@ -104,7 +115,7 @@ class Coalescer:
             for caller in crowd[1:]:
                 caller.wake()
 
-    def _answer(self, crowd: list[_Caller]) -> None:
+    def _answer(self, crowd: list[_Caller[C, R]]) -> None:
         try:
             outcomes = self._flush([caller.call for caller in crowd])
         except StoreError as error:
@@ -133,18 +144,18 @@ class Coalescer:
                 self._idle.notify_all()
 
 
-class AsyncCoalescer:
+class AsyncCoalescer(Generic[C, R]):
     """Group commit for the tasks of one event loop."""
 
-    def __init__(self, flush: Callable[[list[CommitCall]], Awaitable[list[CommitOutcome]]]) -> None:
+    def __init__(self, flush: Callable[[list[C]], Awaitable[list[R]]]) -> None:
         self._flush = flush
-        self._waiting: list[tuple[CommitCall, asyncio.Future[CommitOutcome]]] = []
+        self._waiting: list[tuple[C, asyncio.Future[R]]] = []
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def commit(self, call: CommitCall) -> CommitOutcome:
-        """Commit one call, together with whoever comes at the same time."""
+    async def send(self, call: C) -> R:
+        """Send one call, together with whoever comes at the same time."""
         if self._idle.is_set():
             self._idle.clear()
             try:
@@ -152,7 +163,7 @@ class AsyncCoalescer:
                 return outcome
             finally:
                 self._go_on()
-        future: asyncio.Future[CommitOutcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((call, future))
         return await finish(future)
 
@@ -175,7 +186,7 @@ class AsyncCoalescer:
             await self._answer(crowd)
         self._idle.set()
 
-    async def _answer(self, crowd: list[tuple[CommitCall, asyncio.Future[CommitOutcome]]]) -> None:
+    async def _answer(self, crowd: list[tuple[C, asyncio.Future[R]]]) -> None:
         try:
             outcomes = await self._flush([call for call, _ in crowd])
         except BaseException as error:

@@ -8,65 +8,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from enum import IntEnum
-from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from headrace.client.calls import MOST_TOPICS, Call, Calls, Timeout, changes
+from headrace.client.calls import MOST_TOPICS, Timeout, changes
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
+from headrace.client.running import AsyncRunning, Running, documented
 from headrace.client.waiting import Wait
-from headrace.contract.store import Session, Store
-from headrace.errors import NotConnected, StoreError
 from headrace.model.procs import ProcInfo, Strategy
 from headrace.model.record import Record, TopicInfo
 
-T = TypeVar("T")
 Procs = Iterable["str | Proc | AsyncProc"]
 
 
-class Status(IntEnum):
-    """What a client is fit for."""
-
-    FAILING = -1
-    UNINITIALISED = 0
-    READY = 1
-
-
-class Base:
-    """A store or a transaction of it, and whether it works."""
-
-    def __init__(self, store: Store | Session, *, max_body: int) -> None:
-        self._store = store
-        self._built = Calls(store, max_body=max_body)
-        self._status = Status.READY
-
-    @property
-    def _calls(self) -> Calls:
-        if self._status is Status.UNINITIALISED:
-            raise NotConnected(self._gone())
-        return self._built
-
-    def _gone(self) -> str:
-        return "this client is closed: connect again."
-
-    def _note(self, error: Exception | None) -> None:
-        if self._status is not Status.UNINITIALISED:
-            is_failing = isinstance(error, StoreError)
-            self._status = Status.FAILING if is_failing else Status.READY
-
-
-class Operations(Base):
+class Operations(Running):
     """Reading and procs for blocking code."""
-
-    def _run(self, call: Call[T]) -> T:
-        try:
-            answer = self._store.run(call.op)
-        except Exception as error:
-            self._note(error)
-            raise
-        self._note(None)
-        return call.finish(answer)
 
     def range(
         self,
@@ -199,17 +155,8 @@ class Operations(Base):
             time.sleep(wait.pause(behind))
 
 
-class AsyncOperations(Base):
+class AsyncOperations(AsyncRunning):
     """Reading and procs for async code."""
-
-    async def _run(self, call: Call[T]) -> T:
-        try:
-            answer = await self._store.arun(call.op)
-        except Exception as error:
-            self._note(error)
-            raise
-        self._note(None)
-        return call.finish(answer)
 
     async def range(
         self,
@@ -306,13 +253,6 @@ class AsyncOperations(Base):
         wait = Wait(timeout)
         while behind := await self._run(self._calls.pending(procs)):
             await asyncio.sleep(wait.pause(behind))
-
-
-def documented(ours: type, like: type) -> None:
-    """Give the methods of one class the docstrings of the same methods of another."""
-    for name, method in vars(ours).items():
-        if callable(method) and not name.startswith("_") and not method.__doc__:
-            method.__doc__ = getattr(like, name).__doc__
 
 
 documented(AsyncOperations, Operations)

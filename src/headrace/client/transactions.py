@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.client.calls import Call, Commitment, Receipt
-from headrace.client.operations import AsyncOperations, Operations, Status, documented
+from headrace.client.pushing import AsyncPushing, Pushing
+from headrace.client.running import Status, documented
 from headrace.core.commits import Entry, Headers
 
 
@@ -23,7 +24,7 @@ class _Ending:
         self._status = Status.UNINITIALISED
 
 
-class Transaction(_Ending, Operations):
+class Transaction(_Ending, Pushing):
     """What is done here happens together, when the transaction commits.
 
     An operation that raises leaves no trace, and the transaction goes on. On PostgreSQL
@@ -61,7 +62,7 @@ class Transaction(_Ending, Operations):
         return self._run(Call(op, lambda outcomes: commitment.finish(outcomes[0])))
 
 
-class AsyncTransaction(_Ending, AsyncOperations):
+class AsyncTransaction(_Ending, AsyncPushing):
     """``Transaction`` for async code."""
 
     async def commit(

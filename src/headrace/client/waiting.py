@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from headrace.contract.items import Taking
+from headrace.contract.store import Store, Waiter
 from headrace.errors import WaitTimeout
 from headrace.model.checks import seconds
 
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
+LONGEST_WAIT = 3600.0
 
 
 class Wait:
@@ -34,3 +40,71 @@ class Wait:
                 procs=list(behind),
             )
         return min(pause, left)
+
+
+class Waits:
+    """The claims of a client that wait for items, so that they can be ended."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._left = threading.Condition(self._lock)
+        self._waiters: dict[Waiter, str] = {}
+        self._open = 0
+
+    @contextmanager
+    def waiting(self, queue: str) -> Iterator[Waiter]:
+        """One who waits for items of a queue."""
+        waiter = self._store.waiter(f"queue/{queue}")
+        with self._lock:
+            self._waiters[waiter] = queue
+            self._open += 1
+        try:
+            yield waiter
+        finally:
+            # Out of reach first: a wake-up must not go to a descriptor that is somebody else's.
+            with self._lock:
+                del self._waiters[waiter]
+            waiter.close()
+            with self._left:
+                self._open -= 1
+                self._left.notify_all()
+
+    def wake(self, queue: str | None = None) -> None:
+        """Let those who wait for a queue (or for any) look whether they still should."""
+        with self._lock:
+            for waiter, name in self._waiters.items():
+                if queue in (None, name):
+                    waiter.wake()
+
+    def end(self) -> None:
+        """Wake all and wait until they have left: they must not use a store that is closed."""
+        self.wake()
+        with self._left:
+            self._left.wait_for(lambda: not self._open)
+
+    async def aend(self) -> None:
+        """``end`` for the tasks of an event loop."""
+        self.wake()
+        while self._open:
+            await asyncio.sleep(FIRST_PAUSE)
+
+
+class Deadline:
+    """How long a claim may wait for items; None is for ever."""
+
+    def __init__(self, wait: float | None) -> None:
+        self._end = None if wait is None else time.monotonic() + seconds("wait", wait)
+
+    @property
+    def is_over(self) -> bool:
+        return self._end is not None and time.monotonic() >= self._end
+
+    def pause(self, taking: Taking) -> float:
+        """Until something is due, or there is no time left."""
+        pause = LONGEST_WAIT
+        if taking.next_due is not None:
+            pause = min(pause, max(taking.next_due - taking.now, 1) / 1000)
+        if self._end is not None:
+            pause = min(pause, max(self._end - time.monotonic(), 0.0))
+        return pause

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -211,6 +212,16 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
     last_at: int
     example: int
 
+    @property
+    def first(self) -> datetime:
+        """When the first of them died."""
+        return _moment(self.first_at)
+
+    @property
+    def last(self) -> datetime:
+        """When the last of them died."""
+        return _moment(self.last_at)
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a waiting item stands: how many are handed out before it."""
@@ -231,12 +242,22 @@ class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None
     failure: Failure
 
+    @property
+    def time(self) -> datetime:
+        """When it happened."""
+        return _moment(self.at)
+
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A queue's counts at a moment: one entry of its metric series."""
 
     at: int
     counts: Counts
+
+    @property
+    def time(self) -> datetime:
+        """When it was so."""
+        return _moment(self.at)
 
 
 WorkerStatus = Literal["running", "paused", "stopping", "stopped"]
@@ -270,9 +291,23 @@ class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int = 0
     seen_at: int = 0
 
+    @property
+    def started(self) -> datetime:
+        """When it was first heard of."""
+        return _moment(self.started_at)
+
+    @property
+    def seen(self) -> datetime:
+        """When it was last heard of."""
+        return _moment(self.seen_at)
+
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What a client's workers shall do, by worker id, and the time."""
 
     desired: dict[str, WorkerStatus]
     now: int
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

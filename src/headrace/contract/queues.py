@@ -25,6 +25,7 @@ from headrace.contract.items import (
     WorkerStatus,
 )
 from headrace.contract.op import Op
+from headrace.contract.values import AckResult
 from headrace.model.items import ItemState
 from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings
 
@@ -75,6 +76,14 @@ class QueueStore(Protocol):
         A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its outcome
         is the first one if the digest is the same, else ``PushConflict``. The keys of pushes and
         those of commits are different things; queues do not have keys of their own.
+        """
+        ...
+
+    def ack_push(self, proc: str, token: str, calls: Sequence[PushCall]) -> Op[AckResult]:
+        """``ack`` of a proc's claim and ``push`` in one transaction: both or neither.
+
+        A repeat with the token of the last ack and the same calls pushes nothing and gets the
+        same answer; with other calls it raises ``ClaimLost``. The calls have no keys.
         """
         ...
 

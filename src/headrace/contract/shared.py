@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
+from headrace.contract.items import PushCall
 from headrace.contract.values import (
     AckResult,
     CommitCall,
@@ -141,6 +143,11 @@ def check_known(wanted: Sequence[str], found: Sequence[str]) -> None:
 def ack_outcome(digest: str | None, result: AckResult) -> str:
     """What a proc remembers of its last ack, to answer a repeat of it."""
     return msgspec.json.encode((digest, result)).decode()
+
+
+def digest_of(calls: Sequence[PushCall]) -> str:
+    """What tells one push from another."""
+    return hashlib.blake2b(msgspec.json.encode(calls), digest_size=16).hexdigest()
 
 
 def repeated_ack(state: ProcState, token: str, digest: str | None) -> AckResult:

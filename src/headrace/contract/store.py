@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from headrace.contract.op import Op
+from headrace.contract.queues import QueueStore
 from headrace.contract.values import (
     AckResult,
     Capabilities,
@@ -237,7 +238,7 @@ class ProcStore(Protocol):
         ...
 
 
-class Session(TopicStore, ProcStore, Protocol):
+class Session(TopicStore, ProcStore, QueueStore, Protocol):
     """The operations of a store inside a transaction that somebody else ends.
 
     An operation that raises leaves no trace of itself, and the transaction goes on. Nothing
@@ -305,7 +306,7 @@ class DiagnosisStore(Protocol):
         ...
 
 
-class Store(TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, Protocol):
+class Store(TopicStore, ProcStore, QueueStore, MaintenanceStore, DiagnosisStore, Protocol):
     """A database with Headrace in it.
 
     ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one

@@ -66,7 +66,7 @@ def prepare(
 
     ``headers`` go with every entry that has none of its own.
     """
-    _check_key(key)
+    check_key(key)
     topics = [_topic(entry) for entry in entries]
     lines = encode_bodies([entry[1] for entry in entries], max_body=max_body)
     default = encode_headers(headers)
@@ -101,7 +101,7 @@ def _topic(entry: object) -> str:
     return check_topic(entry[0])
 
 
-def _check_key(key: object) -> None:
+def check_key(key: object) -> None:
     if key is None:
         return
     is_text = isinstance(key, str) and key.isprintable() and 0 < len(key) <= LONGEST_KEY

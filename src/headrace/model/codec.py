@@ -8,6 +8,8 @@ the one change we accept: they come back as lists.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -35,22 +37,54 @@ def encode_body(body: Any, *, max_body: int = DEFAULT_MAX_BODY) -> str:
             '{"value": ...}.',
             path="$",
         )
+    return encode_value(body, "$", max_body=max_body)
+
+
+def encode_value(value: Any, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> str:
+    """Return any JSON value as one compact line, or raise ``InvalidBody`` with its place."""
     try:
-        line = _encode(body)
-        same = _decode(line) == body
+        line = _encode(value)
+        same = _decode(line) == value
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        _walk(body, "$", 0)
-        raise InvalidBody(f"the body cannot be written as JSON: {error}.", path="$") from error
+        _walk(value, path, 0)
+        raise InvalidBody(f"the body cannot be written as JSON: {error}.", path=path) from error
     if not same:
-        _walk(body, "$", 0)
-    if len(line) > max_body:
-        raise BodyTooLarge(
-            f"a body of {len(line)} bytes is over the limit of {max_body}: keep the data "
-            "elsewhere and commit a reference, or raise max_body.",
-            size=len(line),
-            limit=max_body,
-        )
+        _walk(value, path, 0)
+    _check_size(len(line), path, max_body)
     return line.decode()
+
+
+def encode_bytes(value: bytes, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> str:
+    """Return bytes as base64; their own size is what is limited."""
+    _check_size(len(value), path, max_body)
+    return base64.b64encode(value).decode()
+
+
+def decode_value(text: str, queue: str, item: int) -> Any:
+    """The JSON value of an item, or ``MalformedRecord``."""
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _damaged(queue, item) from error
+
+
+def decode_bytes(text: str, queue: str, item: int) -> bytes:
+    """The bytes of an item, or ``MalformedRecord``."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _damaged(queue, item) from error
+
+
+def _check_size(size: int, path: str, limit: int) -> None:
+    if size > limit:
+        raise BodyTooLarge(
+            f"a body of {size} bytes is over the limit of {limit}: keep the data "
+            "elsewhere and store a reference, or raise max_body.",
+            path=path,
+            size=size,
+            limit=limit,
+        )
 
 
 def encode_bodies(bodies: list[Any], *, max_body: int = DEFAULT_MAX_BODY) -> list[str]:
@@ -165,6 +199,15 @@ def _malformed(topic: str, batch: Batch) -> MalformedRecord:
         "what was committed: something else has changed the table, or the file is damaged.",
         topic=topic,
         seq=batch.base_seq,
+    )
+
+
+def _damaged(queue: str, item: int) -> MalformedRecord:
+    return MalformedRecord(
+        f"the stored payload of item {item} of queue {queue!r} is not what was pushed: something "
+        "else has changed the table, or the file is damaged.",
+        queue=queue,
+        item=item,
     )
 
 

@@ -19,12 +19,25 @@ class Collected(msgspec.Struct, frozen=True):
     overtaken: tuple[str, ...] = ()
 
 
+class Tended(msgspec.Struct, frozen=True):
+    """How many old things were removed from a queue: ended items, errors, numbers, subjects."""
+
+    queue: str
+    removed: int
+
+
 class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What maintenance did. ``skipped`` if somebody else does it, or did it just now."""
+    """What maintenance did. ``skipped`` if somebody else does it, or did it just now.
+
+    ``tended`` are queues from which something was removed, ``forgotten_clients`` those that
+    were silent for a day.
+    """
 
     is_skipped: bool = False
     collected: tuple[Collected, ...] = ()
     expired_procs: tuple[str, ...] = ()
+    tended: tuple[Tended, ...] = ()
+    forgotten_clients: tuple[str, ...] = ()
 
 
 def new_floor(

@@ -18,6 +18,8 @@ _VARYING = re.compile(
     re.IGNORECASE,
 )
 
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error as it is kept: its type, its message, and where it came from."""
@@ -32,12 +34,17 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The message without what differs from one occurrence to the next."""
         line = self.message.strip().partition("\n")[0]
         words = f"{self.type}: {_VARYING.sub('…', line)}" if line else self.type
-        return words[:LONGEST_TITLE]
+        return _CONTROL.sub(" ", words)[:LONGEST_TITLE]
 
     @property
     def fingerprint(self) -> str:
         """Equal for failures that are alike."""
         return hashlib.blake2b(self.title.encode(), digest_size=6).hexdigest()
+
+
+def encode_failure(failure: Failure) -> str:
+    """A failure as it is stored."""
+    return msgspec.json.encode(failure).decode()
 
 
 def failure_of(error: BaseException | str) -> Failure:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from headrace.model.failures import Failure
+from headrace.model.failures import Failure, encode_failure
 from headrace.model.queues import NO_LIMIT, Discipline, QueueSettings, RetryPosition
 
 JSON, BYTES = 0, 1
@@ -363,6 +363,11 @@ def debounced(waiting_since: int, now: int, debounce: int, max_wait: int | None)
     return due if max_wait is None else min(due, max(waiting_since + max_wait, now))
 
 
+def without_claim(item: ItemState) -> ItemState:
+    """An item as it is kept after its end: nobody has it, and nothing comes after it."""
+    return replace(item, token=None, lease_until=None, successor=None)
+
+
 def _settled(item: ItemState, now: int, payload: tuple[str, int] | None) -> ItemState:
     """What every outcome has in common."""
     content, form = payload or (item.payload, item.format)
@@ -416,4 +421,4 @@ def _is_spent(item: ItemState, settings: QueueSettings) -> bool:
 
 
 def _text(failure: Failure | None) -> str | None:
-    return None if failure is None else msgspec.json.encode(failure).decode()
+    return None if failure is None else encode_failure(failure)

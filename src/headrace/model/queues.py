@@ -124,7 +124,7 @@ def changed(settings: QueueSettings, changes: QueueChanges) -> QueueSettings:
     """
     values = msgspec.to_builtins(settings)
     for name, value in changes.items():
-        values[_known(name)] = msgspec.to_builtins(value)
+        values[option_of(name)] = msgspec.to_builtins(value)
     try:
         wanted = msgspec.convert(values, QueueSettings)
     except msgspec.ValidationError as error:
@@ -133,7 +133,8 @@ def changed(settings: QueueSettings, changes: QueueChanges) -> QueueSettings:
     return wanted
 
 
-def _known(name: str) -> str:
+def option_of(name: str) -> str:
+    """The setting that is meant by either of its names; ``InvalidOption`` if there is none."""
     plain = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
     if plain not in OPTIONS:
         raise InvalidOption(

@@ -15,11 +15,28 @@ from typing import Any, Literal, Self
 
 import headrace
 from headrace.client.clients import AsyncClient
+from headrace.client.dead_letters import AsyncDeadLetters
+from headrace.client.following import AsyncFollower, AsyncReplay
+from headrace.client.items import AsyncItem
+from headrace.client.kind_queues import AsyncSimpleQueue
 from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
+from headrace.client.queues import AsyncQueue
+from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
 
 FaceName = Literal["blocking", "async"]
+FACED = (
+    AsyncProc
+    | AsyncTransaction
+    | AsyncQueue
+    | AsyncItem
+    | AsyncDeadLetters
+    | AsyncTopic
+    | AsyncFollower
+    | AsyncReplay
+    | AsyncSimpleQueue
+)
 
 
 def connect(face: FaceName, url: str, **options: Any) -> Any:
@@ -63,10 +80,10 @@ class BlockingFace:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
         if not inspect.ismethod(value):
-            return value
+            return self._wrap(value)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._wrap(value(*_bare(args), **kwargs))
+            return self._wrap(value(*_bare(args), **{k: _unwrapped(v) for k, v in kwargs.items()}))
 
         return call
 
@@ -81,8 +98,10 @@ class BlockingFace:
             return ContextFace(value, self._loop, self._context)
         if isinstance(value, AbstractAsyncContextManager) and not isinstance(value, AsyncClient):
             return ContextFace(value, self._loop, self._context)
-        if isinstance(value, AsyncProc | AsyncTransaction):
+        if isinstance(value, FACED):
             return BlockingFace(value, self._loop, self._context)
+        if isinstance(value, list):
+            return [self._wrap(one) for one in value]
         return value
 
     def _iterate(self, pages: AsyncIterator[Any]) -> Iterator[Any]:

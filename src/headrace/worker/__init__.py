@@ -4,17 +4,16 @@
 >>> worker.stop()
 """
 
+from headrace.core.documents import Commit, Push
 from headrace.worker.apps import App, current_context, current_item
 from headrace.worker.events import Done, Lost, StateChange, Trouble
 from headrace.worker.handlers import Context
 from headrace.worker.items import Item
 from headrace.worker.outcomes import (
-    Commit,
     Complete,
     Drop,
     Kill,
     Outcome,
-    Push,
     Reject,
     Release,
     Reschedule,

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 
 from headrace.client.chores import INTERVAL_MS, maintenance
-from headrace.worker.stores import WorkStore
+from headrace.contract.op import Op
+from headrace.contract.store import Store
 
 
 class Chores:
@@ -16,7 +17,7 @@ class Chores:
     clients of a store one at a time does it.
     """
 
-    def __init__(self, store: WorkStore, trouble: Callable[[Exception], None]) -> None:
+    def __init__(self, store: Store, trouble: Callable[[Exception], None]) -> None:
         self._store = store
         self._trouble = trouble
         self._over = threading.Event()
@@ -43,7 +44,11 @@ class Chores:
             step = next(plan)
             while not self._over.is_set():
                 try:
-                    answer = self._store.run(step)
+                    answer = None
+                    if isinstance(step, Op):
+                        answer = self._store.run(step)
+                    else:
+                        self._over.wait(step)
                 except Exception as error:  # the plan knows which of them are no trouble
                     step = plan.throw(error)
                 else:

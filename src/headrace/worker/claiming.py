@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.contract.items import Take, Taking
-from headrace.contract.store import Waiter
+from headrace.contract.store import Store, Waiter
 from headrace.errors import UnknownQueue
 from headrace.model.queues import DEFAULTS, QueueInfo
 from headrace.model.tokens import claim_token
@@ -18,7 +18,6 @@ from headrace.worker.holding import Entry, Holds, monotonic
 from headrace.worker.pausing import Patience
 from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
-from headrace.worker.stores import WorkStore
 
 LONG = 3600.0
 SHORTEST = 0.001
@@ -42,7 +41,7 @@ class Intake:
 
     def __init__(
         self,
-        store: WorkStore,
+        store: Store,
         queue: str,
         *,
         worker: str,

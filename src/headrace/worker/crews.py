@@ -14,17 +14,17 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from headrace.contract.items import ClientRow
+from headrace.contract.store import Store
 from headrace.errors import RegisterWorkerError
 from headrace.worker.chores import Chores
 from headrace.worker.engine import Engine
 from headrace.worker.pulse import Pulse
-from headrace.worker.stores import WorkStore
 
 
 class Crew:
     """The workers of one client: one for each queue, with one heartbeat."""
 
-    def __init__(self, store: WorkStore, is_closed: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, is_closed: Callable[[], bool]) -> None:
         self.row = ClientRow(
             id=str(uuid.uuid4()),
             name=Path(sys.argv[0]).name or "python",
@@ -76,7 +76,7 @@ _crews: WeakKeyDictionary[Any, Crew] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def crew(client: Any, store: WorkStore) -> Crew:
+def crew(client: Any, store: Store) -> Crew:
     """The crew of a client, made when it is first asked for."""
     with _lock:
         found = _crews.get(client)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from headrace.contract.items import WorkerRow, WorkerStatus
+from headrace.contract.store import Store
 from headrace.model.checks import seconds
 from headrace.model.queues import QueueInfo
 from headrace.worker.claiming import Intake, Wishes
@@ -18,7 +19,6 @@ from headrace.worker.handlers import Backoff, Handler
 from headrace.worker.holding import Holds, monotonic
 from headrace.worker.settling import Numbers, Outbox
 from headrace.worker.status import Switch
-from headrace.worker.stores import WorkStore
 
 HAND_BACK = 5.0
 """How long the end of a worker waits for the store to take back what was not done."""
@@ -49,7 +49,7 @@ class Engine:
 
     def __init__(
         self,
-        store: WorkStore,
+        store: Store,
         queue: str,
         function: Callable[..., Any],
         *,

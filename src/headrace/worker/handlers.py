@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from headrace.core.times import duration_ms
 from headrace.errors import InvalidOption
 from headrace.worker.events import Listeners
 from headrace.worker.holding import Entry
-from headrace.worker.items import Item, item_of, wait_ms
+from headrace.worker.items import Item, item_of
 from headrace.worker.outcomes import (
     COMPLETE,
     KINDS,
@@ -182,7 +183,7 @@ class Handler:
             delay = self._backoff(item, reject.error if error is None else error)
             if delay is None:
                 return reject
-            wait_ms("backoff", delay)
+            duration_ms("backoff", delay)
         except Exception as mistake:  # a bad backoff must not cost the item
             self._listeners.trouble(mistake, "handle", item)
             return reject

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 from headrace.contract.items import ClientRow
+from headrace.contract.store import Store
 from headrace.worker.engine import Engine
 from headrace.worker.events import Lost
 from headrace.worker.holding import Entry, Hold, monotonic
 from headrace.worker.items import item_of
-from headrace.worker.stores import WorkStore
 
 BEAT = 5.0
 QUICK_BEAT = 1.0
@@ -24,7 +24,7 @@ GLANCE = 1.0
 class Pulse:
     """Beats for all workers of a client."""
 
-    def __init__(self, store: WorkStore, client: ClientRow, is_closed: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, client: ClientRow, is_closed: Callable[[], bool]) -> None:
         self._store = store
         self._is_closed = is_closed
         self._client = client

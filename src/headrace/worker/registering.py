@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast, overload
+from typing import Any, TypedDict, overload
 
 from headrace.client.clients import AsyncClient, Client
 from headrace.errors import InvalidOption
@@ -19,10 +19,20 @@ from headrace.worker.engine import Engine
 from headrace.worker.handlers import Backoff
 from headrace.worker.lanes import ThreadLanes
 from headrace.worker.loops import LoopLanes
-from headrace.worker.stores import WorkStore
 from headrace.worker.workers import DEFAULT_GRACE, AsyncWorker, Worker
 
 MOST = 10_000
+
+
+class WorkerOptions(TypedDict, total=False):
+    """What can be said of a worker beside its queue and its handler."""
+
+    chunk: int | None
+    concurrency: int | None
+    lease: timedelta | float | None
+    batch: bool
+    backoff: Backoff | None
+    name: str | None
 
 
 @overload
@@ -125,7 +135,7 @@ def _engine(
             f"backoff is {backoff!r}: use a function of an item and an error.", option="backoff"
         )
     calls = client._calls  # noqa: SLF001  # raises when the client is closed
-    store = cast(WorkStore, client._store)  # noqa: SLF001  # a worker is part of its client
+    store = client._store  # noqa: SLF001  # a worker is part of its client
     crew = crews.crew(client, store)
     engine = Engine(
         store,

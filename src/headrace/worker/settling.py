@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from headrace.contract.items import Outcome as Said
 from headrace.contract.items import Settled
+from headrace.contract.store import Store
 from headrace.errors import HeadraceError, OutcomeUnknown
 from headrace.model.failures import failure_of
 from headrace.worker.events import Done, Listeners, Lost
@@ -20,7 +21,6 @@ from headrace.worker.holding import Entry, Holds, monotonic
 from headrace.worker.items import item_of
 from headrace.worker.outcomes import RELEASE, Kill, Outcome, Reject, Release, said
 from headrace.worker.pausing import Patience
-from headrace.worker.stores import WorkStore
 
 MOST = 1000
 LINGER = 0.002
@@ -49,7 +49,7 @@ class Outbox:
 
     def __init__(
         self,
-        store: WorkStore,
+        store: Store,
         queue: str,
         *,
         max_body: int,

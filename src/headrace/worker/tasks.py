@@ -16,10 +16,11 @@ from headrace.client.calls import Call
 from headrace.client.clients import AsyncClient
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.contract.items import PushCall, Pushed
+from headrace.core.documents import Push, document
+from headrace.core.pushes import push_call
 from headrace.errors import InvalidOption
 from headrace.model.queues import Backoff
 from headrace.worker.items import Item, Wait
-from headrace.worker.outcomes import Push, push_call
 
 if TYPE_CHECKING:
     from headrace.client.clients import Client
@@ -86,7 +87,8 @@ class Sending(Generic[P]):
 
     def _call(self, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[int]:
         max_body = client._calls.max_body  # noqa: SLF001  # as above
-        call: PushCall = push_call(self._push(args, kwargs), max_body=max_body)
+        push = self._push(args, kwargs)
+        call: PushCall = push_call(push.queue, (document(push, max_body=max_body),))
         return Call(client._store.push([call]), _id)  # noqa: SLF001  # as above
 
     def _push(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Push:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
-from headrace.client.operations import documented
+from headrace.client.running import documented
 from headrace.contract.items import WorkerStatus
 from headrace.worker.engine import Engine
 from headrace.worker.events import Callback, EventName, call

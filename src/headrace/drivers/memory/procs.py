@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.contract.op import Op
 from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
@@ -10,6 +10,7 @@ from headrace.contract.values import (
     AckResult,
     ClaimResult,
     CommitCall,
+    Committed,
     Part,
     ProcSpec,
 )
@@ -126,18 +127,26 @@ class MemoryProcs(MemoryTopics):
         return immediate("extend", act)
 
     def ack(self, proc: str, token: str) -> Op[AckResult]:
-        return immediate("ack", lambda: self._ack(proc, token, None))
+        return immediate("ack", lambda: self.acked(proc, token, None, None))
 
     def ack_commit(self, proc: str, token: str, call: CommitCall) -> Op[AckResult]:
-        return immediate("ack_commit", lambda: self._ack(proc, token, call))
+        def write() -> Committed:
+            return self.append(call.parts)
 
-    def _ack(self, name: str, token: str, call: CommitCall | None) -> AckResult:
+        return immediate("ack_commit", lambda: self.acked(proc, token, call.digest, write))
+
+    def acked(
+        self,
+        name: str,
+        token: str,
+        digest: str | None,
+        write: Callable[[], Committed | None] | None,
+    ) -> AckResult:
+        """Move a proc behind its claim, and write something with it unless that was done."""
         state, hold = self._get(name)
-        digest = call.digest if call else None
         if hold is None or hold.token != token:
             return repeated_ack(state, token, digest)
-        written = self.append(call.parts) if call else None
-        result = AckResult(state.last_claimed_range, written)
+        result = AckResult(state.last_claimed_range, write() if write else None)
         self._save(rules.acked(state, hold, ack_outcome(digest, result), self.now()), None)
         return result
 

@@ -19,6 +19,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
+from headrace.drivers.memory.following import MemoryFollowing
 from headrace.drivers.memory.maintenance import MemoryMaintenance
 from headrace.drivers.memory.numbers import MemoryNumbers
 from headrace.drivers.memory.topics import Data, immediate
@@ -59,7 +60,14 @@ def shared(name: str) -> Shared:
         return _named.setdefault(name, Shared())
 
 
-class MemoryStore(Runner, MemoryMaintenance, MemoryNumbers, MemoryDeadItems, MemoryCoordination):
+class MemoryStore(
+    Runner,
+    MemoryMaintenance,
+    MemoryNumbers,
+    MemoryDeadItems,
+    MemoryCoordination,
+    MemoryFollowing,
+):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 
     name = "memory"

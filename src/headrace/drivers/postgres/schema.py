@@ -30,9 +30,9 @@ def prepare(store: PostgresStore, migrate: Migrate) -> None:
             _check(store, connection)
             _bring_up(store, connection, migrate)
     except psycopg.OperationalError as error:
-        raise failures.unavailable(error, store.place) from error
+        raise failures.unavailable(error, store.address) from error
     except psycopg.Error as error:
-        raise failures.final(error, store.place) from error
+        raise failures.final(error, store.address) from error
 
 
 def script(schema: str, missing: list[Migration]) -> str:
@@ -50,7 +50,7 @@ def _check(store: PostgresStore, connection: AnyConnection) -> None:
     version = connection.info.server_version // 10_000
     if version < OLDEST:
         raise UnsupportedStore(
-            f"PostgreSQL {version} at {store.place} is too old: {OLDEST} or newer is needed."
+            f"PostgreSQL {version} at {store.address} is too old: {OLDEST} or newer is needed."
         )
     [row] = connection.execute("select current_setting('synchronous_commit') as mode").fetchall()
     if row["mode"] == "off":
@@ -59,7 +59,7 @@ def _check(store: PostgresStore, connection: AnyConnection) -> None:
 
 def _bring_up(store: PostgresStore, connection: AnyConnection, migrate: Migrate) -> None:
     known = migrations(DIALECT, f"{store.schema}.")
-    where = f"schema {store.schema!r} at {store.place}"
+    where = f"schema {store.schema!r} at {store.address}"
     version = _version(connection, store.schema)
     missing = outstanding(known, version, where)
     if not missing:

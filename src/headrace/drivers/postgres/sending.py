@@ -9,10 +9,15 @@ from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
-from headrace.drivers.relational.sql import Statement
+from headrace.drivers.relational.sql import Many, Statement
+from headrace.errors import InvalidBody
+
+# What divides the values of a column, and what stands for null: JSON holds neither.
+DIVIDER = "\x1e"
+NULL = "\x15"
 
 
-def send(connection: AnyConnection, statements: tuple[Statement, ...]) -> list[list[Any]]:
+def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
     """Execute statements, in a pipeline if there are several, and fetch their rows."""
     if len(statements) == 1:
         return [_rows(_execute(connection, statements[0]))]
@@ -21,10 +26,32 @@ def send(connection: AnyConnection, statements: tuple[Statement, ...]) -> list[l
     return [_rows(cursor) for cursor in cursors]
 
 
-def _execute(connection: AnyConnection, statement: Statement) -> psycopg.Cursor[Any]:
+def _execute(connection: AnyConnection, statement: Statement | Many) -> psycopg.Cursor[Any]:
     # A cursor of our own: a user's connection may have another row factory.
     cursor = connection.cursor(row_factory=dict_row)
-    return cursor.execute(statement.text.encode(), statement.parameters or None)
+    return cursor.execute(statement.text.encode(), _parameters(statement) or None)
+
+
+def executions(statement: Statement | Many) -> list[dict[str, Any]]:
+    """The parameters of a statement, once for each time that it has to be executed."""
+    return [_parameters(statement)]
+
+
+def _parameters(statement: Statement | Many) -> dict[str, Any]:
+    if isinstance(statement, Statement):
+        return statement.parameters
+    return {column: _column(statement, column) for column in statement.rows[0]}
+
+
+def _column(statement: Many, column: str) -> str:
+    """The values of a column in one text: psycopg is slow at making arrays of many."""
+    text = DIVIDER.join(
+        NULL if value is None else value if type(value) is str else str(value)
+        for value in [row[column] for row in statement.rows]
+    )
+    if text.count(DIVIDER) != len(statement.rows) - 1:
+        raise InvalidBody(f"a {column} holds the control character U+001E.", path=column)
+    return text
 
 
 def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
@@ -38,7 +65,7 @@ def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
 
 
 async def asend(
-    connection: AnyAsyncConnection, statements: tuple[Statement, ...]
+    connection: AnyAsyncConnection, statements: tuple[Statement | Many, ...]
 ) -> list[list[Any]]:
     """The same for async connections."""
     if len(statements) == 1:
@@ -49,10 +76,10 @@ async def asend(
 
 
 async def _aexecute(
-    connection: AnyAsyncConnection, statement: Statement
+    connection: AnyAsyncConnection, statement: Statement | Many
 ) -> psycopg.AsyncCursor[Any]:
     cursor = connection.cursor(row_factory=dict_row)
-    return await cursor.execute(statement.text.encode(), statement.parameters or None)
+    return await cursor.execute(statement.text.encode(), _parameters(statement) or None)
 
 
 async def _arows(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:

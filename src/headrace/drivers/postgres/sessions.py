@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
 from headrace.drivers.postgres import failures
-from headrace.drivers.postgres.sending import asend, send
+from headrace.drivers.postgres.sending import asend, executions, send
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.session import Session, Tell, not_ours
 from headrace.drivers.relational.sql import Apart
@@ -66,7 +66,7 @@ class PostgresSession(Session):
 
     def judge(self, error: psycopg.Error) -> Exception:
         """Our error for one that ended the user's transaction, which we may not repeat."""
-        place = self._home.place
+        place = self._home.address
         if failures.is_lost(error, self._connection):
             return failures.unavailable(error, place)
         return failures.passing(error, place) or failures.final(error, place)
@@ -76,7 +76,7 @@ class AlchemySession(PostgresSession):
     """The user's transaction on a SQLAlchemy session or connection."""
 
     def send(self, action: Tell) -> Any:
-        return alchemy.send(self._connection, action.statements, dict)
+        return alchemy.send(self._connection, action.statements, executions)
 
     async def arun(self, op: Op[T]) -> T:
         return await finish(self._connection.run_sync(self._run_in, op))

@@ -16,15 +16,25 @@ from psycopg import errors as pg
 from psycopg.rows import dict_row
 
 from headrace.contract.finishing import finish
+from headrace.contract.items import Outcome, PushCall, PushOutcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
-from headrace.drivers.postgres import appending, claiming, diagnosis, failures, sessions
+from headrace.drivers.postgres import (
+    appending,
+    claiming,
+    diagnosis,
+    failures,
+    queueing,
+    sessions,
+)
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
 from headrace.drivers.postgres.wakes import Wakes
-from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.following import Following
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -33,6 +43,7 @@ from headrace.drivers.relational.sql import (
     Evidence,
     Finally,
     Insist,
+    Many,
     Sql,
     Statement,
     Whole,
@@ -79,7 +90,7 @@ class Send(msgspec.Struct, frozen=True):
     """Send statements in one round trip; the answer is their rows, statement by statement."""
 
     connection: Any
-    statements: tuple[Statement, ...]
+    statements: tuple[Statement | Many, ...]
     # An outcome under way is waited for even if the caller is cancelled.
     to_the_end: bool = False
 
@@ -114,10 +125,11 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Maintenance):
+class PostgresStore(Runner, Maintenance, Following):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
+    repeats_at_once = True
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,
@@ -139,14 +151,16 @@ class PostgresStore(Runner, Maintenance):
         super().__init__(patience=patience)
         self.conninfo = conninfo
         self.schema = schema
-        self.place = _describe(conninfo)
+        self.address = _describe(conninfo)
         self.sql = Sql(DIALECT, f"{schema}.")
-        self.keys = Keys(self.sql)
+        self.keys = CommitKeys(self.sql)
+        self.push_keys = PushKeys(self.sql)
         self._opening: tuple[Statement, ...] = () if is_safe else (_RELAX,)
         self._is_safe = is_safe
         self._prepares = True
         self._clock = clock
         self._last_rows = {}
+        self.known = queueing.Known(self)
         self.wakes = Wakes(self)
         self._forget()
 
@@ -168,7 +182,7 @@ class PostgresStore(Runner, Maintenance):
     def diagnose(self, deep: bool) -> Op[list[Finding]]:
         name = f"{self.schema}."
         site = diagnosis.Site(
-            place=self.place,
+            place=self.address,
             schema=self.schema,
             newest=migrations(DIALECT, name)[-1].version,
             is_safe=self._is_safe,
@@ -189,6 +203,22 @@ class PostgresStore(Runner, Maintenance):
             return self._claim(proc, token, count, max_bytes)
 
         return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
+
+    def push_at_once(
+        self, calls: Sequence[PushCall]
+    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+        return queueing.push_at_once(self, calls)
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
+        def slowly(is_repeat: bool) -> Steps[Taking]:
+            return self.claim_steps(take, is_repeat=is_repeat)
+
+        return queueing.claim_at_once(self, take, slowly)
+
+    def settle_at_once(
+        self, queue: str, outcomes: Sequence[Outcome]
+    ) -> Callable[[], Steps[list[Settled]]] | None:
+        return queueing.complete_at_once(self, queue, outcomes)
 
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
@@ -242,7 +272,7 @@ class PostgresStore(Runner, Maintenance):
         try:
             return (yield Checkout())
         except psycopg.OperationalError as error:
-            raise TryAgain(failures.unavailable(error, self.place)) from error
+            raise TryAgain(failures.unavailable(error, self.address)) from error
 
     def _read_steps(self, connection: Any, op: Op[T]) -> Work[T]:
         """Send each step by itself: a log's past does not change between two of them."""
@@ -260,14 +290,14 @@ class PostgresStore(Runner, Maintenance):
             self.probe(op.name, point)
             point += 1
             rows = yield Send(connection, _as_tuple(request))
-            answer = rows[0] if isinstance(request, Statement) else rows
+            answer = rows[0] if isinstance(request, Statement | Many) else rows
 
     def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
         # A claim that is lost is no loss: it need not be asked about, only repeated.
         asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
         opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), *asked)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
-        closing: tuple[Statement, ...] = ()
+        closing: tuple[Statement | Many, ...] = ()
         is_begun = was_sent = False
         identity: dict[str, str] | None = None
         evidence: Statement | None = None
@@ -300,7 +330,7 @@ class PostgresStore(Runner, Maintenance):
             if isinstance(request, Finally):
                 closing, answer = closing + request.statements, None
                 continue
-            if isinstance(request, Whole):
+            if isinstance(request, Whole) and not is_begun:
                 answer = yield from self._send_whole(connection, op, request.statements, point)
                 point += 1
                 was_sent = True
@@ -314,7 +344,7 @@ class PostgresStore(Runner, Maintenance):
                 identity = rows[len(opening) - 1][0]
             is_begun = True
             rows = rows[len(before) :]
-            answer = rows[0] if isinstance(request, Statement) else rows
+            answer = rows[0] if isinstance(request, Statement | Many) else rows
         if is_begun:
             self.probe(op.name, "commit")
             try:
@@ -338,7 +368,7 @@ class PostgresStore(Runner, Maintenance):
         try:
             rows = yield Send(connection, opening + statements, to_the_end=True)
         except pg.UniqueViolation as error:
-            if error.diag.constraint_name != "batch_id":
+            if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise
             return None
         except psycopg.Error as error:
@@ -365,7 +395,7 @@ class PostgresStore(Runner, Maintenance):
             if fate == "committed":
                 return
             if fate == "aborted":
-                raise TryAgain(failures.unavailable(error, self.place)) from error
+                raise TryAgain(failures.unavailable(error, self.address)) from error
             if fate == "unknown":
                 break
             yield Sleep(delay)
@@ -376,7 +406,7 @@ class PostgresStore(Runner, Maintenance):
 
     def _unknown(self, op: Op[Any]) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"the connection to {self.place} broke while {op.name!r} was being committed and "
+            f"the connection to {self.address} broke while {op.name!r} was being committed and "
             "the server cannot say what became of it: look, or repeat it with an idempotency key.",
             operation=op.name,
         )
@@ -412,11 +442,11 @@ class PostgresStore(Runner, Maintenance):
     def _judge(self, error: psycopg.Error, connection: Any) -> Exception:
         if failures.is_prepare_trouble(error):
             self._prepares = False
-            return TryAgain(failures.unavailable(error, self.place))
+            return TryAgain(failures.unavailable(error, self.address))
         if failures.is_lost(error, connection):
-            return TryAgain(failures.unavailable(error, self.place))
-        known = failures.passing(error, self.place)
-        return TryAgain(known) if known else failures.final(error, self.place)
+            return TryAgain(failures.unavailable(error, self.address))
+        known = failures.passing(error, self.address)
+        return TryAgain(known) if known else failures.final(error, self.address)
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
@@ -464,8 +494,8 @@ class PostgresStore(Runner, Maintenance):
             is_good = True
         except psycopg.Error as error:
             if not failures.is_lost(error, begun.connection):
-                known = failures.passing(error, self.place)
-                raise known or failures.final(error, self.place) from error
+                known = failures.passing(error, self.address)
+                raise known or failures.final(error, self.address) from error
             lost = LostAtCommit(begun.identity, None, None)
             lost.__cause__ = error
         finally:
@@ -533,8 +563,10 @@ class PostgresStore(Runner, Maintenance):
         await self._async_pool().close()
 
 
-def _as_tuple(request: Any) -> tuple[Statement, ...]:
-    return (request,) if isinstance(request, Statement) else tuple(request)
+def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:
+    if isinstance(request, Whole):
+        return request.statements
+    return (request,) if isinstance(request, Statement | Many) else tuple(request)
 
 
 def _no_steps() -> Steps[None]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.drivers.relational.sql import Statement
+from headrace.drivers.relational.sql import Many, Statement
 
-Prepare = Callable[[dict[str, Any]], dict[str, Any]]
+Prepare = Callable[[Statement | Many], list[dict[str, Any]]]
 
 
 def is_sync(candidate: Any) -> bool:
@@ -35,13 +35,18 @@ def driver_connection(candidate: Any) -> Any:
     return connection_of(candidate).connection.driver_connection
 
 
-def send(candidate: Any, statements: tuple[Statement, ...], prepare: Prepare) -> list[list[Any]]:
+def send(
+    candidate: Any, statements: tuple[Statement | Many, ...], prepare: Prepare
+) -> list[list[Any]]:
     """Execute statements in the user's transaction and fetch their rows."""
     connection = connection_of(candidate)
     answers = []
     for statement in statements:
-        result = connection.exec_driver_sql(statement.text, prepare(statement.parameters))
-        answers.append(list(result.mappings()) if result.returns_rows else [])
+        rows: list[Any] = []
+        for parameters in prepare(statement):
+            result = connection.exec_driver_sql(statement.text, parameters)
+            rows += result.mappings() if result.returns_rows else []
+        answers.append(rows)
     return answers
 
 

@@ -1,8 +1,9 @@
-"""Idempotency keys of commits, in the table of things that count once."""
+"""Idempotency keys, in the table of things that count once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -16,26 +17,41 @@ from headrace.contract.values import (
 )
 from headrace.drivers.relational.sql import Sql
 
-SCOPE = "commit"
 Outcome = Committed | Promised
-Settled = dict[str | None, tuple[str | None, Outcome]]
+Result = TypeVar("Result")
+
+
+class Keyed(Protocol):
+    """A call that may have a key."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def digest(self) -> str | None: ...
+    @property
+    def key_ttl_ms(self) -> int: ...
+
+
+Settled = dict[str | None, tuple[str | None, Result]]
 """Keys taken before, with the digest and the outcome of the call that took them."""
 
 
-class Keys:
+class Keys(Generic[Result]):
     """Takes keys before anything else is locked, and answers for those taken before."""
 
-    def __init__(self, sql: Sql) -> None:
+    def __init__(self, sql: Sql, scope: str, outcome: Any) -> None:
         self.sql = sql
+        self.scope = scope
+        self._decode = msgspec.json.Decoder(outcome).decode
 
-    def take(self, calls: Sequence[CommitCall], now: int | None) -> Steps[Settled]:
+    def take(self, calls: Sequence[Keyed], now: int | None) -> Steps[Settled[Result]]:
         """Take the keys of all calls; the outcomes of those that somebody had already."""
         by_key = {call.key: call for call in reversed(calls) if call.key is not None}
         if not by_key:
             return {}
         keys = sorted(by_key)
         taken = yield self.sql.take_once(
-            scope=SCOPE,
+            scope=self.scope,
             keys=keys,
             ttls=[by_key[key].key_ttl_ms for key in keys],
             digests=[by_key[key].digest for key in keys],
@@ -45,17 +61,14 @@ class Keys:
         old = [key for key in keys if key not in free]
         if not old:
             return {}
-        rows = yield self.sql.read_once(scope=SCOPE, keys=old)
-        return {
-            row["key"]: (row["digest"], msgspec.json.decode(row["outcome"], type=Outcome))
-            for row in rows
-        }
+        rows = yield self.sql.read_once(scope=self.scope, keys=old)
+        return {row["key"]: (row["digest"], self._decode(row["outcome"])) for row in rows}
 
-    def settle(self, calls: Sequence[CommitCall], outcomes: Sequence[Outcome]) -> Steps[None]:
+    def settle(self, calls: Sequence[Keyed], outcomes: Sequence[Result]) -> Steps[None]:
         """Remember the outcomes of keys that were new."""
         news = tuple(
             self.sql.settle_once(
-                scope=SCOPE, key=call.key, outcome=msgspec.json.encode(outcome).decode()
+                scope=self.scope, key=call.key, outcome=msgspec.json.encode(outcome).decode()
             )
             for call, outcome in zip(calls, outcomes, strict=True)
             if call.key is not None
@@ -63,11 +76,18 @@ class Keys:
         if news:
             yield news
 
+
+class CommitKeys(Keys[Outcome]):
+    """The keys of commits."""
+
+    def __init__(self, sql: Sql) -> None:
+        super().__init__(sql, "commit", Outcome)
+
     def answer(
         self,
         calls: Sequence[CommitCall],
         written: Mapping[int, Outcome],
-        settled: Settled,
+        settled: Settled[Outcome],
     ) -> list[CommitOutcome]:
         """One outcome per call; a key that comes twice in one flush counts once as well."""
         known = dict(settled)

@@ -210,22 +210,31 @@ class Procs(Topics):
         return Op("extend", steps, relaxed=True, repeatable=True)
 
     def ack(self, proc: str, token: str) -> Op[AckResult]:
-        return Op("ack", lambda: self._ack(proc, token, None), repeatable=True)
+        return Op("ack", lambda: self.acked(proc, token, None, None), repeatable=True)
 
     def ack_commit(self, proc: str, token: str, call: CommitCall) -> Op[AckResult]:
-        return Op("ack_commit", lambda: self._ack(proc, token, call), repeatable=True)
+        def write() -> Steps[Committed | Promised]:
+            return self.append(call.parts)
 
-    def _ack(self, name: str, token: str, call: CommitCall | None) -> Steps[AckResult]:
+        return Op(
+            "ack_commit", lambda: self.acked(proc, token, call.digest, write), repeatable=True
+        )
+
+    def acked(
+        self,
+        name: str,
+        token: str,
+        digest: str | None,
+        write: Callable[[], Steps[Committed | Promised | None]] | None,
+    ) -> Steps[AckResult]:
+        """Move a proc behind its claim, and write something with it unless that was done."""
         proc = yield from self._lock(name)
-        digest = call.digest if call else None
         if proc.hold is None or proc.hold.token != token:
             before = repeated_ack(proc.state, token, digest)
             if before.committed is None:
                 return before
             return AckResult(before.range, (yield from self.kept(before.committed)))
-        written: Committed | Promised | None = None
-        if call is not None:
-            written = yield from self.append(call.parts)
+        written = (yield from write()) if write is not None else None
         result = AckResult(proc.state.last_claimed_range, written)
         outcome = ack_outcome(digest, result)
         state = rules.acked(proc.state, proc.hold, outcome, proc.now)

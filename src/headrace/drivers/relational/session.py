@@ -14,14 +14,16 @@ import msgspec
 
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
-from headrace.drivers.relational.keys import Keys
-from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.following import Following
+from headrace.drivers.relational.keys import CommitKeys
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.sql import (
     Announce,
     Apart,
     Evidence,
     Finally,
     Insist,
+    Many,
     Sql,
     Statement,
 )
@@ -38,10 +40,10 @@ _UNDO = Statement("undo", "ROLLBACK TO SAVEPOINT headrace", {})
 class Tell(msgspec.Struct, frozen=True):
     """Send statements on the transaction's connection; the answer is their rows."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[Statement | Many, ...]
 
 
-class Session(Runner, Procs):
+class Session(Runner, Following):
     """The operations of a store on one open transaction. See ``contract.store.Session``."""
 
     def __init__(
@@ -50,7 +52,7 @@ class Session(Runner, Procs):
         name: str,
         capabilities: Capabilities,
         sql: Sql,
-        keys: Keys,
+        keys: CommitKeys,
         clock: Callable[[], int | None],
     ) -> None:
         super().__init__(patience=0)
@@ -58,6 +60,7 @@ class Session(Runner, Procs):
         self.capabilities = capabilities
         self.sql = sql
         self.keys = keys
+        self.push_keys = PushKeys(sql)
         self.numbers_late = capabilities.numbers_at_commit
         self.clock = clock  # type: ignore[method-assign]  # the store's own
         # Topics that have new records once the transaction is committed.
@@ -102,7 +105,7 @@ class Session(Runner, Procs):
             self.probe(op.name, point)
             first = opening if point == 0 else ()
             point += 1
-            is_one = isinstance(request, Statement)
+            is_one = isinstance(request, Statement | Many)
             rows = yield Tell(first + ((request,) if is_one else tuple(request)))
             rows = rows[len(first) :]
             answer = rows[0] if is_one else rows

@@ -7,7 +7,7 @@ replaced by the schema or prefix the user chose. Parameters are written ``:name`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-NOUNS = ("topic", "once", "proc", "maintenance")
+NOUNS = ("topic", "once", "proc", "maintenance", "queue", "item", "ended", "worker")
 
 
 class Statement(NamedTuple):
@@ -26,6 +26,20 @@ class Statement(NamedTuple):
     name: str
     text: str
     parameters: dict[str, Any]
+
+
+class Many(NamedTuple):
+    """One statement for many rows of parameters; the answer is the rows of all of them."""
+
+    name: str
+    text: str
+    rows: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, make: MakeStatement, rows: Sequence[Mapping[str, Any]]) -> Many:
+        """The statement for these rows: at least one, all with the same names."""
+        name, text, _ = make()
+        return cls(name, text, rows)
 
 
 class Evidence(NamedTuple):
@@ -47,7 +61,7 @@ class Whole(NamedTuple):
 class Finally(NamedTuple):
     """Statements whose answer nobody waits for: they go with what comes next, or with COMMIT."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[Statement | Many, ...]
 
 
 class Apart(NamedTuple):

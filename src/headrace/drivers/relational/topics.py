@@ -17,7 +17,7 @@ from headrace.contract.values import (
     PromisedRow,
     RangeQuery,
 )
-from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql, Statement
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
@@ -56,8 +56,10 @@ class Topics:
     """The topic operations over a dialect's statements."""
 
     sql: Sql
-    keys: Keys
+    keys: CommitKeys
     numbers_late = False
+    # Whether a commit without a transaction around it may be sent again.
+    repeats_at_once = False
 
     def clock(self) -> int | None:
         """The time for tests; None lets the database say."""
@@ -70,17 +72,14 @@ class Topics:
         return Op(
             "commit",
             lambda: self._commit(calls),
-            repeatable=has_keys or at_once is not None,
+            repeatable=has_keys or (self.repeats_at_once and at_once is not None),
             alone=at_once,
         )
 
     def commit_at_once(
         self, calls: Sequence[CommitCall]
     ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
-        """The commit without a transaction around it, if it is simple and the database can.
-
-        It may be repeated.
-        """
+        """The commit by a shorter way, if it is simple and the database has one."""
         return None
 
     def _commit(self, calls: Sequence[CommitCall]) -> Steps[list[CommitOutcome]]:

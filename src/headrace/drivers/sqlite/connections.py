@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from headrace.drivers.own_transactions import is_holding
-from headrace.drivers.relational.sql import Statement
+from headrace.drivers.relational.sql import Many, Statement
 from headrace.drivers.sqlite import forks
 from headrace.errors import StoreError, StoreUnavailable, UnsupportedStore
 
@@ -261,11 +261,23 @@ def as_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def rows_of(connection: sqlite3.Connection, statement: Statement) -> list[sqlite3.Row]:
+def rows_of(connection: sqlite3.Connection, statement: Statement | Many) -> list[sqlite3.Row]:
     """Execute a statement and fetch its rows, whatever row factory the connection has."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
+    if isinstance(statement, Many):
+        if "returning" not in statement.text:
+            cursor.executemany(statement.text, statement.rows)
+            return []
+        return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
     return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
+
+
+def executions(statement: Statement | Many) -> list[dict[str, Any]]:
+    """The parameters of a statement, once for each time that it has to be executed."""
+    if isinstance(statement, Many):
+        return [dict(row) for row in statement.rows]
+    return [as_parameters(statement.parameters)]
 
 
 def check_version() -> None:

@@ -15,8 +15,8 @@ from headrace.contract.op import Op
 from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.session import Session, Tell, not_ours
-from headrace.drivers.relational.sql import Statement
-from headrace.drivers.sqlite.connections import as_parameters, is_busy, rows_of, translate
+from headrace.drivers.relational.sql import Many, Statement
+from headrace.drivers.sqlite.connections import executions, is_busy, rows_of, translate
 from headrace.errors import InvalidOption, StoreBusy
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SqliteSession(Session):
         self.probe = store.probe
         self._path = store.connections.path
 
-    def send(self, statements: tuple[Statement, ...]) -> list[list[Any]]:
+    def send(self, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
         """Execute statements on the connection."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class OwnSession(SqliteSession):
         super().__init__(store)
         self._writer = writer
 
-    def send(self, statements: tuple[Statement, ...]) -> list[list[Any]]:
+    def send(self, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
         return [rows_of(self._writer, statement) for statement in statements]
 
 
@@ -83,7 +83,7 @@ class DriverSession(SqliteSession):
         begin(connection)
         note_guest(store.connections.path, connection)
 
-    def send(self, statements: tuple[Statement, ...]) -> list[list[Any]]:
+    def send(self, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
         return [rows_of(self._connection, statement) for statement in statements]
 
 
@@ -98,8 +98,8 @@ class AlchemySession(SqliteSession):
         begin(driver)
         note_guest(store.connections.path, driver)
 
-    def send(self, statements: tuple[Statement, ...]) -> list[list[Any]]:
-        return alchemy.send(self._candidate, statements, as_parameters)
+    def send(self, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
+        return alchemy.send(self._candidate, statements, executions)
 
 
 class AsyncAlchemySession(SqliteSession):
@@ -127,8 +127,8 @@ class AsyncAlchemySession(SqliteSession):
             self._is_begun = True
         return self.run(op)
 
-    def send(self, statements: tuple[Statement, ...]) -> list[list[Any]]:
-        return alchemy.send(self._inner, statements, as_parameters)
+    def send(self, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
+        return alchemy.send(self._inner, statements, executions)
 
 
 def begin(connection: sqlite3.Connection) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.op import Op
-from headrace.contract.values import Capabilities, Finding
-from headrace.drivers.relational.keys import Keys
+from headrace.contract.items import Take, Taking
+from headrace.contract.op import Op, Steps
+from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
+from headrace.drivers.relational.following import Following
+from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
     migrations,
@@ -21,18 +23,21 @@ from headrace.drivers.relational.migrations import (
     refuse_absent,
     refuse_old,
 )
+from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
+    NOUNS,
     Announce,
     Dialect,
     Evidence,
     Finally,
     Insist,
+    Many,
     Sql,
     Statement,
 )
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import diagnosis, schema, sessions
+from headrace.drivers.sqlite import appending, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -51,14 +56,16 @@ from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
 
-DIALECT = Dialect(folder="sqlite", word="headrace_", style="named")
+DIALECT = Dialect(
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick")
+)
 
 
 class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance):
+class SqliteStore(Runner, Maintenance, Following):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
@@ -84,7 +91,8 @@ class SqliteStore(Runner, Maintenance):
         check_version()
         self.prefix = prefix
         self.sql = Sql(DIALECT, prefix)
-        self.keys = Keys(self.sql)
+        self.keys = CommitKeys(self.sql)
+        self.push_keys = PushKeys(self.sql)
         self.connections = Connections(path, is_safe=is_safe)
         self.wakes = Wakes(self.connections.path, prefix)
         self._clock = clock
@@ -92,6 +100,14 @@ class SqliteStore(Runner, Maintenance):
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
+
+    def commit_at_once(
+        self, calls: Sequence[CommitCall]
+    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+        return appending.commit_at_once(self, calls)
+
+    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
+        return queueing.claim_at_once(self, take)
 
     def migrate(self) -> None:
         """Bring the tables to this version; waits for others who do the same."""
@@ -107,11 +123,11 @@ class SqliteStore(Runner, Maintenance):
     def _migrate(self) -> None:
         known = migrations(DIALECT, self.prefix)
         with self.connections.writing() as writer:
-            if not outstanding(known, self._version(writer), self.place):
+            if not outstanding(known, self._version(writer), self.address):
                 return
             writer.execute("BEGIN IMMEDIATE")
             writer.execute(schema.table(self.prefix))
-            for migration in outstanding(known, self._version(writer), self.place):
+            for migration in outstanding(known, self._version(writer), self.address):
                 for statement in _statements(migration.text):
                     writer.execute(statement)
                 writer.execute(schema.note(self.prefix, migration))
@@ -120,16 +136,16 @@ class SqliteStore(Runner, Maintenance):
     def check(self) -> None:
         """Refuse a file without our tables, or with old ones; the file stays as it is."""
         if not self.connections.path.exists():
-            refuse_absent(0, self.place)
+            refuse_absent(0, self.address)
         known = migrations(DIALECT, self.prefix)
         try:
             with self.connections.looking() as connection:
                 version = self._version(connection)
         except sqlite3.OperationalError as error:
             raise self.busy() if is_busy(error) else error from error
-        missing = outstanding(known, version, self.place)
-        refuse_absent(version, self.place)
-        refuse_old(version, missing, self.place)
+        missing = outstanding(known, version, self.address)
+        refuse_absent(version, self.address)
+        refuse_old(version, missing, self.address)
 
     def _version(self, connection: sqlite3.Connection) -> int:
         table = f"{self.prefix}migration"
@@ -140,7 +156,7 @@ class SqliteStore(Runner, Maintenance):
         return int(row[0])
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Where the tables are, for people."""
         return str(self.connections.path)
 
@@ -205,7 +221,7 @@ class SqliteStore(Runner, Maintenance):
         *,
         relaxed: bool = False,
     ) -> T:
-        steps = iter(op)
+        steps = op.alone()
         answer: Any = None
         point = 0
         while True:
@@ -213,6 +229,12 @@ class SqliteStore(Runner, Maintenance):
                 request = steps.send(answer)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            if isinstance(request, Statement):
+                # What there is most of comes first.
+                self.probe(op.name, point)
+                point += 1
+                answer = rows_of(connection, request)
+                continue
             if isinstance(request, Announce):
                 announced |= request.topics
                 answer = None
@@ -227,7 +249,7 @@ class SqliteStore(Runner, Maintenance):
             point += 1
             if isinstance(request, Finally):
                 request = request.statements
-            if isinstance(request, Statement):
+            if isinstance(request, Many):
                 answer = rows_of(connection, request)
             else:
                 answer = [rows_of(connection, statement) for statement in request]

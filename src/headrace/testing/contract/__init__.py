@@ -25,15 +25,23 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
+from headrace.testing.contract.queue_client_looks import QueueLookContract
+from headrace.testing.contract.queue_client_outcomes import ItemOutcomeContract
+from headrace.testing.contract.queue_clients import QueueClientContract
 from headrace.testing.contract.queue_counts import CountContract
 from headrace.testing.contract.queue_dead import DeadItemContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
+from headrace.testing.contract.queue_following import FollowingContract
 from headrace.testing.contract.queue_items import ItemContract
+from headrace.testing.contract.queue_kinds import QueueKindContract
+from headrace.testing.contract.queue_letters import DeadLetterContract
 from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
+from headrace.testing.contract.queue_replays import ReplayContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
+from headrace.testing.contract.queue_updates import QueueUpdateContract
 from headrace.testing.contract.queue_upserts import UpsertContract
 from headrace.testing.contract.queue_workers import WorkerContract
 from headrace.testing.contract.ranges import RangeContract
@@ -64,6 +72,14 @@ CONTRACTS: tuple[type[Contract], ...] = (
     WorkerContract,
     TendingContract,
     QueueTransactionContract,
+    FollowingContract,
+    ReplayContract,
+    QueueClientContract,
+    ItemOutcomeContract,
+    QueueLookContract,
+    DeadLetterContract,
+    QueueUpdateContract,
+    QueueKindContract,
 )
 
 __all__ = [
@@ -75,20 +91,28 @@ __all__ = [
     "Contract",
     "CountContract",
     "DeadItemContract",
+    "DeadLetterContract",
     "DiagnosisContract",
     "FailureContract",
+    "FollowingContract",
     "ItemClaimContract",
     "ItemContract",
     "ItemFailureContract",
+    "ItemOutcomeContract",
     "KeyContract",
     "LiveContract",
     "OffsetContract",
     "OutcomeContract",
     "ProcLifeContract",
     "PushContract",
+    "QueueClientContract",
+    "QueueKindContract",
     "QueueLifeContract",
+    "QueueLookContract",
     "QueueTransactionContract",
+    "QueueUpdateContract",
     "RangeContract",
+    "ReplayContract",
     "TendingContract",
     "TransactionContract",
     "UpsertContract",

@@ -14,3 +14,46 @@ select base_seq as appended, ts from headrace.batch where id = any(:ids::uuid[])
 -- Claim for a proc where that is simple; the rows that hold what was claimed.
 select state as held, topic, low, high, until, id, base_seq, count, ts, headers, body
 from headrace.claim_next(:proc, :token, :most, :max_bytes, :known, :now::bigint);
+
+-- name: push_at_once
+-- Push new documents; answers nothing if the queue is not as it was known.
+select id as appended, subject
+from headrace.push_items(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
+    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
+
+-- name: push_one_at_once
+-- Push one new document; answers nothing if the queue is not as it was known.
+select id as appended, subject
+from headrace.push_item(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
+    :rank, :payload, :format::smallint, :subject, :priority, :due::bigint, :delay::bigint,
+    :headers, :overrides);
+
+-- name: claim_at_once
+-- Claim items; answers nothing if there is no such queue.
+select answer as held, next_due, clock, rank, id, payload, format, subject, priority, state, position,
+       next_execution, waiting_since, created_at, attempts, crashes, iterations,
+       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace.claim_items(
+    :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
+    :floor_rank::integer, :floor_position::bigint, :now::bigint);
+
+-- name: complete_at_once
+-- Complete items of one claim; the ids of those that were held by it and have no successor.
+select id as appended
+from headrace.complete_items(
+    :queue, :version, :token, string_to_array(:ids, ',')::bigint[], :keeps_counts,
+    :receipt::uuid);
+
+-- name: find_receipt
+-- What a statement did whose answer was lost.
+select ids from headrace.tally where id = :receipt::uuid;
+
+-- name: item_subjects
+-- The subjects of live items.
+select id, subject from headrace.item where queue = :queue and id = any(:ids::bigint[]);
+
+-- name: subject_items
+-- The live items of subjects.
+select id, subject from headrace.item where queue = :queue and subject = any(:subjects::text[]);

@@ -1,0 +1,153 @@
+"""Why an item is not running, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headrace.contract.items import EndedItem, Place, WorkerRow
+from headrace.core.looking import is_alive
+from headrace.core.times import moment_of
+from headrace.model.failures import Failure
+from headrace.model.items import State
+from headrace.model.letters import failure_in
+from headrace.model.queues import QueueInfo
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an item is not running, or what became of it. Times are in seconds.
+
+    ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are handed
+    out before it. ``is_held`` means that the queue waits for an update of its settings.
+    """
+
+    id: int
+    queue: str
+    subject: str | None
+    state: str
+    reasons: tuple[str, ...]
+    priority: int
+    attempts: int
+    due_in: float | None = None
+    before: int | None = None
+    is_paused: bool = False
+    paused_by: str | None = None
+    is_held: bool = False
+    leased_by: str | None = None
+    lease_ends_in: float | None = None
+    workers: int = 0
+    last_error: Failure | None = None
+
+    def __str__(self) -> str:
+        subject = f" ({self.subject})" if self.subject is not None else ""
+        head = f"item {self.id}{subject} of queue {self.queue!r} is {self.state}"
+        return f"{head}: {'; '.join(self.reasons)}." if self.reasons else f"{head}."
+
+
+def why_ended(ended: EndedItem) -> Why:
+    """What became of an item that is not live any more."""
+    item = ended.item
+    error = failure_in(item)
+    words = [f"it ended at {moment_of(ended.ended_at).isoformat()}, {ended.cause}"]
+    if error is not None:
+        words.append(f"its last error was {_short(error)}")
+    if item.state == State.DEAD:
+        words.append(f"it was handed out {_times(item.attempts)}; retry or redrive it to run again")
+    return Why(
+        id=item.id,
+        queue=item.queue,
+        subject=item.subject,
+        state=State(item.state).name.lower(),
+        reasons=tuple(words),
+        priority=item.priority,
+        attempts=item.attempts,
+        last_error=error,
+    )
+
+
+def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_held: bool) -> Why:
+    """What a live item waits for."""
+    item, now = place.item, place.now
+    is_active = item.state == State.ACTIVE
+    due_in = max(item.next_execution - now, 0) / 1000
+    left = None if item.lease_until is None else (item.lease_until - now) / 1000
+    there = [row for row in workers if is_alive(row, now)]
+    state = State.PENDING if item.state == State.PLANNED and not due_in else State(item.state)
+    return Why(
+        id=item.id,
+        queue=item.queue,
+        subject=item.subject,
+        state=state.name.lower(),
+        reasons=tuple(_reasons(place, info, len(there), due_in, left, is_held=is_held)),
+        priority=item.priority,
+        attempts=item.attempts,
+        due_in=None if is_active else due_in,
+        before=None if is_active else place.before,
+        is_paused=info.is_paused,
+        paused_by=info.paused_by,
+        is_held=is_held,
+        leased_by=item.worker if is_active else None,
+        lease_ends_in=left if is_active else None,
+        workers=len(there),
+        last_error=failure_in(item),
+    )
+
+
+def _reasons(
+    place: Place,
+    info: QueueInfo,
+    workers: int,
+    due_in: float,
+    lease_left: float | None,
+    *,
+    is_held: bool,
+) -> list[str]:
+    item = place.item
+    words = []
+    if item.state == State.ACTIVE:
+        words.append(f"{item.worker or 'somebody'} has it, {_lease(lease_left or 0.0)}")
+        if item.successor is not None:
+            words.append("newer content waits for the end of this claim")
+    else:
+        if info.is_paused:
+            words.append(
+                "the queue is paused" + (f" by {info.paused_by}" if info.paused_by else "")
+            )
+        if is_held:
+            words.append("the queue is held until an update of its settings is done")
+        if due_in:
+            words.append(f"it is due in {due_in:g} s")
+        words.append(_line(place, info))
+        if not workers:
+            words.append("no worker of the queue was heard of lately")
+    error = failure_in(item)
+    if error is not None:
+        words.append(
+            f"it was handed out {_times(item.attempts)}, the last error was {_short(error)}"
+        )
+    return words
+
+
+def _line(place: Place, info: QueueInfo) -> str:
+    if not place.before:
+        return "it is the next one"
+    ranked = f", its priority is {place.item.priority}"
+    by_priority = ranked if info.settings.discipline == "priority" else ""
+    others = "1 item is" if place.before == 1 else f"{place.before} items are"
+    return f"{others} handed out before it{by_priority}"
+
+
+def _lease(left: float) -> str:
+    if left < 0:
+        return f"its lease ended {-left:g} s ago and the next claim may take it"
+    return f"its lease ends in {left:g} s"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _short(error: Failure) -> str:
+    line = error.message.strip().partition("\n")[0][:200]
+    return f"{error.type}: {line}" if line else error.type

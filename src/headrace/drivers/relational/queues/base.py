@@ -1,0 +1,129 @@
+"""What all operations on queues in SQL are made of."""
+
+from __future__ import annotations
+
+from headrace.contract.items import EndedItem
+from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.ledger import Ledger
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of, settings_of, text_of
+from headrace.drivers.relational.topics import Topics
+from headrace.model import items as rules
+from headrace.model import letters, refusals
+from headrace.model.items import Ended, ItemState, State, Verdict
+from headrace.model.queues import DEFAULTS, QueueInfo, QueueSettings
+
+
+class QueueBase(Topics):
+    """Queues to find and to make, and verdicts to carry out."""
+
+    def find_queue(self, name: str) -> Steps[QueueRow | None]:
+        """A queue as it is now, if there is one."""
+        found = yield self.sql.find_queue(name=name, now=self.clock())
+        queue = queue_of(found[0]) if found else None
+        return queue if queue is not None and queue.is_live else None
+
+    def queue_row(self, name: str) -> Steps[QueueRow]:
+        """A queue as it is now, or ``UnknownQueue``."""
+        queue = yield from self.find_queue(name)
+        if queue is None:
+            raise refusals.unknown_queue(name)
+        return queue
+
+    def locked_queue(self, name: str) -> Steps[QueueRow]:
+        """A queue that nobody else changes meanwhile, or ``UnknownQueue``."""
+        found = yield self.sql.lock_queue(name=name, now=self.clock())
+        if not found or not found[0]["is_live"]:
+            raise refusals.unknown_queue(name)
+        return queue_of(found[0])
+
+    def made_queue(self, name: str, settings: QueueSettings | None = None) -> Steps[QueueRow]:
+        """A queue, made with the settings (or the stored defaults) if there is none."""
+        queue = yield from self.find_queue(name)
+        if queue is not None:
+            return queue
+        wanted = settings or (yield from self.defaults())
+        yield self.sql.add_queue(
+            name=name, settings=text_of(wanted), created_at=(yield from self.time())
+        )
+        found = yield self.sql.lock_queue(name=name, now=self.clock())
+        queue = queue_of(found[0])
+        if queue.is_live:
+            return queue
+        # There was one of this name, and its data was kept.
+        revived = queue._replace(is_live=True, held_until=None)
+        info = QueueInfo(
+            name=name, settings=wanted, version=queue.info.version + 1, created_at=queue.now
+        )
+        revived = revived._replace(info=info)
+        yield from self.save_queue(revived)
+        yield self.sql.rerank_items(queue=queue.id, discipline=wanted.discipline)
+        return revived
+
+    def save_queue(self, queue: QueueRow) -> Steps[None]:
+        info = queue.info
+        yield self.sql.save_queue(
+            id=queue.id,
+            settings=text_of(info.settings),
+            version=info.version,
+            created_at=info.created_at,
+            is_live=queue.is_live,
+            is_paused=info.is_paused,
+            paused_by=info.paused_by,
+            held_until=queue.held_until,
+        )
+
+    def time(self) -> Steps[int]:
+        """The time."""
+        found = yield self.sql.read_clock(now=self.clock())
+        now: int = found[0]["now"]
+        return now
+
+    def defaults(self) -> Steps[QueueSettings]:
+        """The settings that new queues get."""
+        found = yield self.sql.read_defaults()
+        return settings_of(found[0]["settings"]) if found else DEFAULTS
+
+    def become(
+        self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict, now: int
+    ) -> Steps[ItemState | None]:
+        """Let the rules' verdict on a live item come true; what waits, if it does."""
+        if isinstance(verdict, ItemState):
+            ledger.move(queue, item, verdict)
+            return verdict
+        ledger.move(queue, item, None)
+        if verdict is None:
+            ledger.free(queue, item)
+        elif verdict.state == State.COMPLETED:
+            if queue.settings.keep != "none":
+                ledger.keep(queue, kept(verdict, now))
+        elif queue.settings.dead_to:
+            yield from self._pass_on(ledger, queue, verdict, now)
+        else:
+            ledger.keep(queue, kept(verdict, now))
+        successor = rules.successor_of(item)
+        if successor is not None:
+            ledger.add(queue, successor, now)
+        return None
+
+    def _pass_on(self, ledger: Ledger, queue: QueueRow, ended: Ended, now: int) -> Steps[None]:
+        subject = ended.item.subject
+        for name in queue.settings.dead_to:
+            other = yield from self.made_queue(name)
+            taken: object = []
+            if subject is not None:
+                taken = yield self.sql.find_subject(queue=other.id, subject=subject)
+            is_free = not taken and not ledger.has_subject(other, subject)
+            ledger.add(other, letters.dead_copy(ended, is_subject_free=is_free), now)
+
+
+def kept(ended: Ended, now: int) -> EndedItem:
+    """An ended item as it is kept."""
+    is_dead = ended.state == State.DEAD
+    fingerprint, title = letters.likeness(ended) if is_dead else (None, None)
+    return EndedItem(
+        item=rules.without_claim(ended.item),
+        ended_at=now,
+        cause=ended.cause,
+        fingerprint=fingerprint,
+        title=title,
+    )

@@ -1,0 +1,244 @@
+"""Pushing to queues in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
+from headrace.contract.op import Op, Steps
+from headrace.contract.values import Part
+from headrace.drivers.relational.keys import Keys
+from headrace.drivers.relational.queues.base import QueueBase
+from headrace.drivers.relational.queues.ledger import Ledger, take_turns
+from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
+from headrace.drivers.relational.sql import Many, Sql
+from headrace.model import items as rules
+from headrace.model import letters
+from headrace.model.items import Document, ItemState, State
+
+
+class PushKeys(Keys[PushOutcome]):
+    """The keys of pushes."""
+
+    def __init__(self, sql: Sql) -> None:
+        super().__init__(sql, "push", PushOutcome)
+
+
+class Pushing:
+    """One call's documents on their way in: who has which subject, and what became of each."""
+
+    def __init__(self, call: PushCall, queue: QueueRow) -> None:
+        self.call = call
+        self.queue = queue
+        self.ids = [0] * len(call.documents)
+        self.notes: dict[int, Note] = {}
+        self.live: dict[str, ItemState] = {}
+        self.used: dict[str, int] = {}
+
+    def outcome(self) -> Pushed:
+        return Pushed(tuple(self.ids), tuple(self.notes[index] for index in sorted(self.notes)))
+
+
+class Pushes(QueueBase):
+    """Items come in."""
+
+    push_keys: PushKeys
+
+    def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
+        has_keys = all(call.key is not None for call in calls)
+        return Op(
+            "push",
+            lambda: self.pushed_slowly(calls),
+            repeatable=has_keys,
+            alone=self.push_at_once(calls),
+        )
+
+    def push_at_once(
+        self, calls: Sequence[PushCall]
+    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+        """The push without a transaction around it, if it is simple and the database can."""
+        return None
+
+    def pushed_slowly(self, calls: Sequence[PushCall]) -> Steps[list[PushOutcome]]:
+        """The push, whatever it takes."""
+        return self._push(calls)
+
+    def _push(self, calls: Sequence[PushCall]) -> Steps[list[PushOutcome]]:
+        settled = yield from self.push_keys.take(calls, self.clock())
+        outcomes: list[PushOutcome] = []
+        done: dict[str, tuple[str | None, PushOutcome]] = {}
+        fresh: list[PushCall] = []
+        for call in calls:
+            known = None if call.key is None else settled.get(call.key) or done.get(call.key)
+            if known is not None:
+                digest, before = known
+                conflict = PushConflict(call.key or "")
+                outcomes.append(before if digest == call.digest else conflict)
+                continue
+            outcome = yield from self.push_one(call)
+            outcomes.append(outcome)
+            if call.key is not None:
+                done[call.key] = (call.digest, outcome)
+                fresh.append(call)
+        if fresh:
+            results = [done[call.key or ""][1] for call in fresh]
+            yield from self.push_keys.settle(fresh, results)
+        return outcomes
+
+    def push_one(self, call: PushCall) -> Steps[Pushed]:
+        """Take in the documents of a call."""
+        queue = yield from self.made_queue(call.queue)
+        if call.mode == "push" and all(doc.subject is None for doc in call.documents):
+            return (yield from self._push_plain(queue, call.documents))
+        pushing = Pushing(call, queue)
+        left = list(range(len(call.documents)))
+        while left:
+            # Others may take a subject between our look and our insert: then we look again.
+            left = yield from self._push_some(pushing, left)
+        return pushing.outcome()
+
+    def _push_plain(self, queue: QueueRow, documents: Sequence[Document]) -> Steps[Pushed]:
+        """Take in documents that nothing can be in the way of."""
+        if not documents:
+            return Pushed(())
+        values = [
+            plain_values(document, queue, document.due_at(queue.now)) for document in documents
+        ]
+        due = [row for row in values if row["state"] == State.PENDING]
+        turns = (yield from take_turns(self.sql, len(due))) if due else []
+        discipline = queue.settings.discipline
+        for row, turn in zip(due, turns, strict=True):
+            row["position"] = rules.place_of(discipline, turn)
+        written = yield Many.of(self.sql.add_plain_items, values)
+        ids = sorted(row["id"] for row in written)
+        if not ids:
+            # Numbered in a row, and only the last number is told.
+            [last] = yield self.sql.last_item()
+            ids = list(range(last["id"] - len(values) + 1, last["id"] + 1))
+        ledger = Ledger(self.sql)
+        ledger.count(queue, entered=len(ids), pending=len(due), planned=len(ids) - len(due))
+        if due:
+            ledger.announced.add(f"queue/{queue.name}")
+        yield from ledger.write()
+        return Pushed(tuple(ids))
+
+    def _push_some(self, pushing: Pushing, indexes: Sequence[int]) -> Steps[list[int]]:
+        """Take in some documents; those that have to be looked at again."""
+        call = pushing.call
+        yield from self._look(pushing, indexes)
+        ledger = Ledger(self.sql)
+        places: dict[int, list[int]] = {}
+        later: list[int] = []
+        for index in indexes:
+            document = call.documents[index]
+            if self._must_wait(pushing, document):
+                later.append(index)
+                continue
+            id, note = self._push_document(ledger, pushing, index, document)
+            places.setdefault(id, []).append(index)
+            pushing.notes.pop(index, None)
+            if note is not None:
+                pushing.notes[index] = note
+        if ledger.parts:
+            yield from self.append(ledger.parts)
+        got = yield from ledger.write()
+        for id, mine in places.items():
+            if id < 0 and id not in got:
+                later += mine
+                continue
+            for index in mine:
+                pushing.ids[index] = got.get(id, id)
+        return sorted(later)
+
+    def _must_wait(self, pushing: Pushing, document: Document) -> bool:
+        """Whether the item it replaces has to have an id first, to be told of in a topic."""
+        live = None if document.subject is None else pushing.live.get(document.subject)
+        is_new = live is not None and live.id < 0
+        return is_new and pushing.queue.settings.keep_superseded is not None
+
+    def _look(self, pushing: Pushing, indexes: Sequence[int]) -> Steps[None]:
+        queue = pushing.queue
+        subjects = sorted(
+            {s for index in indexes if (s := pushing.call.documents[index].subject) is not None}
+        )
+        pushing.live, pushing.used = {}, {}
+        if not subjects:
+            return
+        found = yield self.sql.find_subjects(queue=queue.id, subjects=subjects)
+        pushing.live = {row["subject"]: item_of(row, queue.name) for row in found}
+        if queue.settings.unique != "live":
+            found = yield self.sql.find_used(queue=queue.id, subjects=subjects)
+            pushing.used = {row["subject"]: row["at"] for row in found}
+
+    def _push_document(
+        self, ledger: Ledger, pushing: Pushing, index: int, document: Document
+    ) -> tuple[int, Note | None]:
+        queue, call, now = pushing.queue, pushing.call, pushing.queue.now
+        live = None if document.subject is None else pushing.live.get(document.subject)
+        if live is None:
+            if self._is_taken(pushing, document):
+                return 0, Note(index, "skipped", "taken")
+            due = _due(call, document, now, now)
+            item = ledger.add(queue, rules.dated(document, due), now)
+            self._note_live(pushing, item)
+            return item.id, None
+        if call.mode == "push":
+            return live.id, Note(index, "skipped", "exists")
+        return live.id, self._upsert(ledger, pushing, live, index, document)
+
+    def _is_taken(self, pushing: Pushing, document: Document) -> bool:
+        settings = pushing.queue.settings
+        if document.subject is None or document.subject not in pushing.used:
+            return False
+        if settings.unique == "window":
+            until = pushing.used[document.subject] + round(settings.unique_window * 1000)
+            return pushing.queue.now < until
+        return settings.unique == "forever"
+
+    def _note_live(self, pushing: Pushing, item: ItemState) -> None:
+        if item.subject is not None:
+            pushing.live[item.subject] = item
+
+    def _upsert(
+        self, ledger: Ledger, pushing: Pushing, item: ItemState, index: int, document: Document
+    ) -> Note:
+        queue, call, now = pushing.queue, pushing.call, pushing.queue.now
+        refusal = _refusal(queue, item, call)
+        if refusal is not None:
+            return Note(index, "skipped", refusal)
+        if item.state == State.ACTIVE:
+            earlier = rules.successor_of(item)
+            if earlier is not None:
+                self._keep_superseded(ledger, queue, item, earlier)
+            after = rules.followed(item, document, _due(call, document, now, now))
+            note = Note(index, "next")
+        else:
+            self._keep_superseded(ledger, queue, item, item)
+            due = _due(call, document, item.waiting_since, now)
+            after = rules.replaced(item, document, due, now)
+            note = Note(index, "updated")
+        ledger.move(queue, item, after)
+        self._note_live(pushing, after)
+        return note
+
+    def _keep_superseded(
+        self, ledger: Ledger, queue: QueueRow, item: ItemState, replaced: ItemState | Document
+    ) -> None:
+        topic = queue.settings.keep_superseded
+        if topic is not None:
+            ledger.parts.append(Part(topic, 1, letters.superseded(item, replaced, queue.now)))
+
+
+def _due(call: PushCall, document: Document, waiting_since: int, now: int) -> int:
+    if call.mode == "upsert" and call.debounce_ms is not None:
+        return rules.debounced(waiting_since, now, call.debounce_ms, call.max_wait_ms)
+    return document.due_at(now)
+
+
+def _refusal(queue: QueueRow, item: ItemState, call: PushCall) -> Skip | None:
+    if rules.overrides_of(item).updateable is False:
+        return "fixed"
+    while_active = call.while_active or queue.settings.while_active
+    if item.state == State.ACTIVE and while_active == "skip":
+        return "active"
+    return None

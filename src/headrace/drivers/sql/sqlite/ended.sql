@@ -1,0 +1,123 @@
+-- Statements on items that have ended: completed, or dead.
+
+-- name: add_ended
+-- Keep items that have ended.
+insert into headrace_ended (
+    queue, id, payload, format, subject, priority, state, position, next_execution,
+    waiting_since, created_at, attempts, crashes, iterations, last_iteration, headers,
+    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title
+)
+values (
+    :queue, :id, :payload, :format, :subject, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
+    :last_iteration, :headers, :overrides, :claimed_at, :worker, :error, :ended_at,
+    :cause, :fingerprint, :title
+);
+
+-- name: find_ended
+-- An ended item.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and id = :id;
+
+-- name: find_ended_subject
+-- The last item of a subject that ended.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and subject = :subject
+order by ended_at desc, id desc
+limit 1;
+
+-- name: list_ended
+-- Ended items in a state, by id.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and state = :state and id > :after
+order by id
+limit :limit;
+
+-- name: dead_items
+-- Dead items that match, by id.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and state = -1 and id > :after
+  and (:ids is null or id in (select value from json_each(:ids)))
+  and (:fingerprint is null or fingerprint = :fingerprint)
+  and (:subject is null or subject = :subject)
+  and (:cause is null or cause = :cause)
+  and (:before_time is null or ended_at < :before_time)
+  and (:after_time is null or ended_at > :after_time)
+order by id
+limit :limit;
+
+-- name: look_at_dead
+-- The same, without a lock.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and state = -1 and id > :after
+  and (:ids is null or id in (select value from json_each(:ids)))
+  and (:fingerprint is null or fingerprint = :fingerprint)
+  and (:subject is null or subject = :subject)
+  and (:cause is null or cause = :cause)
+  and (:before_time is null or ended_at < :before_time)
+  and (:after_time is null or ended_at > :after_time)
+order by id
+limit :limit;
+
+-- name: count_dead
+-- How many dead items match.
+select count(*) as count
+from headrace_ended
+where queue = :queue and state = -1 and id > :after
+  and (:ids is null or id in (select value from json_each(:ids)))
+  and (:fingerprint is null or fingerprint = :fingerprint)
+  and (:subject is null or subject = :subject)
+  and (:cause is null or cause = :cause)
+  and (:before_time is null or ended_at < :before_time)
+  and (:after_time is null or ended_at > :after_time);
+
+-- name: dead_groups
+-- Dead items that failed alike.
+select g.fingerprint, e.title, e.cause, g.count, g.first_at, g.last_at, g.example
+from (select fingerprint, count(*) as count, min(ended_at) as first_at, max(ended_at) as last_at,
+             max(id) as example
+      from headrace_ended where queue = :queue and state = -1 group by fingerprint) g
+join headrace_ended e on e.id = g.example
+order by g.count desc, g.fingerprint;
+
+-- name: save_ended
+-- Change an ended item.
+update headrace_ended
+set payload = :payload, format = :format, priority = :priority, next_execution = :next_execution
+where id = :id;
+
+-- name: remove_ended
+-- Remove ended items.
+delete from headrace_ended where queue = :queue and id in (select value from json_each(:ids));
+
+-- name: drop_ended
+-- Remove ended items that are too old.
+delete from headrace_ended where id in (
+    select id from headrace_ended
+    where queue = :queue and state = :state and ended_at <= :at
+    order by ended_at, id limit :limit)
+returning id;
+
+-- name: count_ended
+-- How many ended items are kept in each state.
+select state, count(*) as count from headrace_ended where queue = :queue group by state;

@@ -1,0 +1,205 @@
+-- Statements on items.
+
+-- name: take_turns
+-- Give out places in line.
+update headrace_turn set last = last + :count returning last as turn;
+
+-- name: add_items
+-- New items; the ids of those whose subject is free.
+insert into headrace_item (
+    queue, rank, payload, format, subject, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides
+)
+values (
+    :queue, :rank, :payload, :format, :subject, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :headers, :overrides
+)
+on conflict (queue, subject) where subject is not null do nothing
+returning id, queue, subject;
+
+-- name: add_plain_items
+-- New items without a subject: nothing can be in their way.
+insert into headrace_item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides
+)
+values (
+    :queue, :rank, :payload, :format, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :headers, :overrides
+);
+
+-- name: last_item
+-- The id of the item that was added last.
+select last_insert_rowid() as id;
+
+-- name: restore_item
+-- An item that had ended, with the id it had.
+insert into headrace_item (
+    queue, rank, id, payload, format, subject, priority, state, position,
+    next_execution, waiting_since, created_at, attempts, crashes, iterations,
+    last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
+    successor
+)
+values (
+    :queue, :rank, :id, :payload, :format, :subject, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
+    :last_iteration, :headers, :overrides, :token, :lease_until, :claimed_at, :worker,
+    :error, :successor
+);
+
+-- name: find_subjects
+-- The live items that have some subjects, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and subject in (select value from json_each(:subjects))
+order by id;
+
+-- name: load_items
+-- Live items by id, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and id in (select value from json_each(:ids))
+order by id;
+
+-- name: save_items
+-- Store what has changed in locked items.
+update headrace_item
+set rank = :rank, payload = :payload, format = :format, priority = :priority,
+    state = :state, position = :position, next_execution = :next_execution,
+    waiting_since = :waiting_since, attempts = :attempts, crashes = :crashes,
+    iterations = :iterations, last_iteration = :last_iteration, headers = :headers,
+    overrides = :overrides, token = :token, lease_until = :lease_until,
+    worker = :worker, error = :error, successor = :successor
+where id = :id;
+
+-- name: remove_items
+-- Take items out of the live ones.
+delete from headrace_item where queue = :queue and id in (select value from json_each(:ids));
+
+-- name: complete_items
+-- Take out items of one claim that are done and are not kept; those with a successor stay.
+delete from headrace_item
+where queue = :queue and id in (select value from json_each(:ids)) and token = :token and successor is null
+returning id;
+
+-- name: extend_items
+-- Let claims last longer.
+update headrace_item set lease_until = coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) + :lease
+where queue = :queue and id in (select value from json_each(:ids)) and token = :token
+returning id;
+
+-- name: due_items
+-- Planned items that are due, the earliest first.
+select id, position from headrace_item
+where queue = :queue and state = 0 and next_execution <= :now
+order by next_execution, id
+limit :limit;
+
+-- name: place_items
+-- Let them stand in line.
+update headrace_item set state = 1, position = :position where id = :id;
+
+-- name: first_items
+-- The first items in line.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and state = 1
+order by rank, position
+limit :limit;
+
+-- name: held_items
+-- Items of a claim, in order.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and state = 2 and token = :token
+order by rank, position;
+
+-- name: hand_out_items
+-- They are claimed.
+update headrace_item
+set state = 2, attempts = attempts + 1, token = :token, lease_until = :lease_until,
+    claimed_at = :claimed_at, worker = :worker
+where id = :id;
+
+-- name: ended_leases
+-- Claims whose time is over, the oldest first.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and state = 2 and lease_until <= :now
+order by lease_until, id
+limit :limit;
+
+-- name: next_times
+-- When the next planned item is due, and when the next lease ends.
+select (select next_execution from headrace_item where queue = :queue and state = 0
+        order by next_execution, id limit 1) as due,
+       (select lease_until from headrace_item where queue = :queue and state = 2
+        order by lease_until, id limit 1) as lease;
+
+-- name: find_item
+-- A live item.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and id = :id;
+
+-- name: find_subject
+-- The live item of a subject.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and subject = :subject;
+
+-- name: list_items
+-- Live items in a state, by id.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and state = :state and id > :after
+order by id
+limit :limit;
+
+-- name: waiting_items
+-- All that waits, without its content, for those who count.
+select id, state, rank, position, next_execution
+from headrace_item
+where queue = :queue and state in (0, 1);
+
+-- name: count_items
+-- How many live items are in each state.
+select state, count(*) as count from headrace_item where queue = :queue group by state;
+
+-- name: oldest_due
+-- When the oldest waiting item became due.
+select (select min(next_execution) from headrace_item where queue = :queue and state = 1) as pending,
+       (select min(next_execution) from headrace_item
+        where queue = :queue and state = 0 and next_execution <= :now) as planned;
+
+-- name: rerank_items
+-- Put all items of a queue in the order of another discipline.
+update headrace_item
+set rank = case when :discipline = 'priority' then -priority else 0 end,
+    position = case when :discipline = 'lifo' then -abs(position) else abs(position) end
+where queue = :queue;
+
+-- name: active_items
+-- All items that are out.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and state = 2
+order by id;

@@ -1,0 +1,269 @@
+"""Claims that wait, and how they end; pushers that share a transaction."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+import headrace
+from headrace.client.coalescing import MOST_BYTES, share
+from headrace.contract.items import PushCall
+from headrace.errors import (
+    InvalidOption,
+    ItemLost,
+    KeyReused,
+    NotConnected,
+    StoreBusy,
+    UnknownQueue,
+)
+from headrace.model.items import Document
+
+
+def until(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+
+
+async def auntil(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.001)
+
+
+def waiting(hr: headrace.Headrace | headrace.AsyncHeadrace, count: int = 1) -> Callable[[], bool]:
+    return lambda: len(hr._waits._waiters) == count
+
+
+def test_stop_waiting_ends_all_claims_of_a_queue(store_url: str) -> None:
+    """Those of other queues go on."""
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(4) as pool:
+        q, other = hr.queue("q"), hr.queue("other")
+        mine = [pool.submit(q.claim, wait=None) for _ in range(2)]
+        theirs = pool.submit(other.claim, wait=None)
+        until(waiting(hr, 3))
+        q.stop_waiting()
+        assert [future.result(10) for future in mine] == [[], []]
+        assert not theirs.done()
+        other.push(1)
+        assert len(theirs.result(10)) == 1
+        assert q.push(1).pushed == 1
+        assert len(q.claim(wait=None)) == 1
+
+
+def test_close_ends_all_claims(store_url: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        hr = headrace.connect(store_url)
+        future: Future = pool.submit(hr.queue("q").claim, wait=None)
+        until(waiting(hr))
+        hr.close()
+        with pytest.raises(NotConnected):
+            future.result(10)
+        assert waiting(hr, 0)()
+
+
+def test_drop_ends_all_claims(store_url: str) -> None:
+    """A waiting claim hears of it at its next look."""
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(1) as pool:
+        future: Future = pool.submit(hr.queue("q").claim, wait=None)
+        until(waiting(hr))
+        hr.drop("q")
+        with pytest.raises(UnknownQueue):
+            future.result(10)
+
+
+def test_a_planned_item_is_handed_out_the_moment_it_is_due(store_url: str) -> None:
+    with headrace.connect(store_url) as hr:
+        q = hr.queue("q")
+        q.push(1, delay=0.3)
+        start = time.monotonic()
+        [item] = q.claim(wait=5)
+        assert 0.29 <= time.monotonic() - start < 0.6
+        item.complete()
+
+
+def test_one_item_goes_to_one_of_many_who_wait(store_url: str) -> None:
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(8) as pool:
+        q = hr.queue("q")
+        futures = [pool.submit(q.claim, wait=20) for _ in range(8)]
+        until(waiting(hr, 8))
+        q.push_many(range(8))
+        found = [item.payload for future in futures for item in future.result(20)]
+        assert sorted(found) == list(range(8))
+
+
+def test_a_cancelled_claim_ends_at_once_and_keeps_nothing(store_url: str) -> None:
+    async def scenario() -> None:
+        async with await headrace.aconnect(store_url) as hr:
+            q = await hr.queue("q")
+            task = asyncio.ensure_future(q.claim(wait=None))
+            await auntil(waiting(hr))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not hr._waits._waiters
+            await q.push(1)
+            # Cancelled in the middle of the claim: what it got is handed back, uncounted.
+            task = asyncio.ensure_future(q.claim())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            [item] = await q.claim()
+            assert item.attempts == 1
+            await item.complete()
+
+    asyncio.run(scenario())
+
+
+def test_tasks_wait_and_stop(store_url: str) -> None:
+    async def scenario() -> None:
+        hr = await headrace.aconnect(store_url)
+        q = await hr.queue("q")
+        task = asyncio.ensure_future(q.claim(wait=None))
+        await auntil(waiting(hr))
+        await q.stop_waiting()
+        assert await asyncio.wait_for(task, 10) == []
+        task = asyncio.ensure_future(q.claim(wait=None))
+        await auntil(waiting(hr))
+        await hr.close()
+        with pytest.raises(NotConnected):
+            await asyncio.wait_for(task, 10)
+
+    asyncio.run(scenario())
+
+
+def test_async_callbacks_are_awaited(store_url: str) -> None:
+    async def scenario() -> None:
+        async with await headrace.aconnect(store_url) as hr:
+            q = await hr.queue("q")
+            heard = []
+
+            async def hear(result: headrace.PushResult) -> None:
+                await asyncio.sleep(0)
+                heard.append(result.id)
+
+            async def fail(result: headrace.PushResult) -> None:
+                raise ValueError
+
+            q.on("pushed", fail)
+            q.on("pushed", hear)
+            result = await hr.push("q", 1)
+            assert heard == [result.id]
+
+    asyncio.run(scenario())
+
+
+def test_a_blocking_client_cannot_await_callbacks(store_url: str) -> None:
+    async def hear(result: headrace.PushResult) -> None: ...
+
+    with headrace.connect(store_url) as hr:
+        q = hr.queue("q")
+        with pytest.raises(InvalidOption):
+            q.on("pushed", hear)
+
+
+def test_pushers_share_a_transaction_and_get_their_own_results(store_url: str) -> None:
+    """Whichever queue they push to; one who is refused is refused alone."""
+
+    async def scenario() -> None:
+        async with await headrace.aconnect(store_url) as hr:
+            await hr.push("q", {"n": 0}, key="k")
+            results = await asyncio.gather(
+                *(hr.push(f"q{n % 3}", {"n": n}, subject=str(n)) for n in range(90)),
+                hr.push("q", {"n": 99}, key="k"),
+                hr.push("q0", "twice", subject="0"),
+                return_exceptions=True,
+            )
+            assert isinstance(results[90], KeyReused)
+            assert results[91].skipped == 1
+            for n in range(90):
+                item = await (await hr.queue(f"q{n % 3}")).item(results[n].id)
+                assert item.payload == {"n": n}
+
+    asyncio.run(scenario())
+
+
+def test_threads_push_together(store_url: str) -> None:
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(16) as pool:
+        ids = [r.id for r in pool.map(lambda n: hr.push("q", n), range(300))]
+        assert len(set(ids)) == 300
+        payloads = {item.id: item.payload for item in hr.queue("q").items(limit=1000)}
+        assert payloads == dict(zip(ids, range(300), strict=True))
+
+
+def test_close_answers_every_pusher(store_url: str) -> None:
+    async def scenario() -> None:
+        hr = await headrace.aconnect(store_url)
+        keeper = headrace.connect(store_url)
+        tasks = [asyncio.ensure_future(hr.push("q", n)) for n in range(20)]
+        await asyncio.sleep(0)
+        await hr.close()
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+        assert all(isinstance(result, headrace.PushResult) for result in results)
+        assert keeper.stats("q")[0].pending == 20
+        keeper.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_flush_of_pushes_is_bounded() -> None:
+    def call(size: int) -> PushCall:
+        return PushCall(queue="q", documents=(Document(payload="x" * size),) * 2)
+
+    assert share([call(1)] * 5) == 5
+    assert share([call(MOST_BYTES // 2)] * 3) == 1
+    assert share([call(MOST_BYTES // 4)] * 3) == 2
+
+
+def test_a_token_settles_once_among_many_threads(store_url: str) -> None:
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(8) as pool:
+        q = hr.queue("q")
+        q.push(1)
+        [item] = q.claim()
+        start = threading.Barrier(8)
+
+        def complete(_: int) -> bool:
+            start.wait()
+            try:
+                item.complete()
+            except ItemLost:
+                return False
+            return True
+
+        assert sum(pool.map(complete, range(8))) == 1
+
+
+def test_who_may_wait_rides_out_a_locked_database(sqlite_url: str) -> None:
+    """And who makes one attempt is told, and has written nothing."""
+    with headrace.connect(sqlite_url, patience=0.05) as hr, ThreadPoolExecutor(4) as pool:
+        q = hr.ack_queue("q")
+        q.enqueue("x")
+        message = q.dequeue()
+        path = sqlite_url.removeprefix("sqlite:///")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        for attempt in (lambda: q.try_enqueue("y"), lambda: q.try_ack(message)):
+            with pytest.raises(StoreBusy):
+                attempt()
+        with pytest.raises(StoreBusy):
+            q.enqueue("y", wait=0.1)
+        futures = [
+            pool.submit(q.enqueue, "y"),
+            pool.submit(q.nack, message),
+            pool.submit(q.dequeue),
+        ]
+        time.sleep(0.2)
+        assert not any(future.done() for future in futures)
+        other.execute("rollback")
+        other.close()
+        assert futures[1].result(10) is True
+        assert futures[2].result(10).item in ("x", "y")
+        assert futures[0].result(10)
+        assert q.len() + q.queue.stats().active == 2
