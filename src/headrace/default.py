@@ -93,6 +93,8 @@ simple_queue = _forward(Headrace.simple_queue)
 unique_queue = _forward(Headrace.unique_queue)
 ack_queue = _forward(Headrace.ack_queue)
 unique_ack_queue = _forward(Headrace.unique_ack_queue)
+topic = _forward(Headrace.topic)
+register_worker = _forward(Headrace.register_worker)
 close = _forward(Headrace.close)
 
 __all__ = [
@@ -124,6 +126,7 @@ __all__ = [
     "queues",
     "range",
     "ref",
+    "register_worker",
     "resume",
     "revrange",
     "set_queue_defaults",
@@ -131,6 +134,7 @@ __all__ = [
     "simple_queue",
     "stats",
     "status",
+    "topic",
     "topic_info",
     "topics",
     "transaction",

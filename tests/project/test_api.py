@@ -54,12 +54,14 @@ FUNCTIONS = [
     "queues",
     "range",
     "ref",
+    "register_worker",
     "resume",
     "revrange",
     "set_queue_defaults",
     "settle",
     "simple_queue",
     "stats",
+    "topic",
     "topic_info",
     "topics",
     "transaction",
@@ -109,7 +111,15 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate", "live", "transaction", "using"}
+    assert plain == {
+        "status",
+        "iterate",
+        "live",
+        "register_worker",
+        "topic",
+        "transaction",
+        "using",
+    }
 
 
 def test_all_names_exist_and_are_sorted() -> None:
