@@ -95,8 +95,6 @@ simple_queue = _forward(Headrace.simple_queue)
 unique_queue = _forward(Headrace.unique_queue)
 ack_queue = _forward(Headrace.ack_queue)
 unique_ack_queue = _forward(Headrace.unique_ack_queue)
-topic = _forward(Headrace.topic)
-register_worker = _forward(Headrace.register_worker)
 close = _forward(Headrace.close)
 
 __all__ = [
