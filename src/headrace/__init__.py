@@ -10,6 +10,7 @@ from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
+from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
 from headrace.client.items import AsyncItem, Item
 from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
 from headrace.client.kinds import AckOpts, Message
@@ -17,6 +18,7 @@ from headrace.client.live import AsyncLive, Live
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
+from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.client.updating import UpdateReport
 from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
@@ -54,6 +56,7 @@ from headrace.default import (
     queues,
     range,
     ref,
+    register_worker,
     resume,
     revrange,
     set_queue_defaults,
@@ -61,6 +64,7 @@ from headrace.default import (
     simple_queue,
     stats,
     status,
+    topic,
     topic_info,
     topics,
     transaction,
@@ -90,12 +94,15 @@ __all__ = [
     "AsyncAckQueue",
     "AsyncClaim",
     "AsyncDeadLetters",
+    "AsyncFollower",
     "AsyncHeadrace",
     "AsyncItem",
     "AsyncLive",
     "AsyncProc",
     "AsyncQueue",
+    "AsyncReplay",
     "AsyncSimpleQueue",
+    "AsyncTopic",
     "AsyncTransaction",
     "Backoff",
     "Capabilities",
@@ -108,6 +115,7 @@ __all__ = [
     "DocumentResult",
     "Failure",
     "Finding",
+    "Follower",
     "Headrace",
     "HeadraceError",
     "Item",
@@ -128,11 +136,13 @@ __all__ = [
     "QueueStats",
     "Receipt",
     "Record",
+    "Replay",
     "Sample",
     "Settled",
     "SimpleQueue",
     "State",
     "Status",
+    "Topic",
     "TopicInfo",
     "Transaction",
     "UpdateReport",
@@ -169,6 +179,7 @@ __all__ = [
     "queues",
     "range",
     "ref",
+    "register_worker",
     "resume",
     "revrange",
     "set_queue_defaults",
@@ -178,6 +189,7 @@ __all__ = [
     "stats",
     "status",
     "telemetry",
+    "topic",
     "topic_info",
     "topics",
     "transaction",

@@ -58,6 +58,7 @@ keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
 maintain = _forward(Headrace.maintain)
+topic = _forward(Headrace.topic)
 topic_info = _forward(Headrace.topic_info)
 topics = _forward(Headrace.topics)
 proc = _forward(Headrace.proc)
@@ -73,6 +74,7 @@ push = _forward(Headrace.push)
 push_many = _forward(Headrace.push_many)
 queue = _forward(Headrace.queue)
 ref = _forward(Headrace.ref)
+register_worker = _forward(Headrace.register_worker)
 settle = _forward(Headrace.settle)
 upsert = _forward(Headrace.upsert)
 upsert_many = _forward(Headrace.upsert_many)
@@ -124,6 +126,7 @@ __all__ = [
     "queues",
     "range",
     "ref",
+    "register_worker",
     "resume",
     "revrange",
     "set_queue_defaults",
@@ -131,6 +134,7 @@ __all__ = [
     "simple_queue",
     "stats",
     "status",
+    "topic",
     "topic_info",
     "topics",
     "transaction",

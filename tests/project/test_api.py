@@ -25,6 +25,9 @@ TWINS = [
     (headrace.DeadLetters, headrace.AsyncDeadLetters),
     (headrace.SimpleQueue, headrace.AsyncSimpleQueue),
     (headrace.AckQueue, headrace.AsyncAckQueue),
+    (headrace.Topic, headrace.AsyncTopic),
+    (headrace.Replay, headrace.AsyncReplay),
+    (headrace.Follower, headrace.AsyncFollower),
 ]
 FUNCTIONS = [
     "ack_queue",
@@ -54,12 +57,14 @@ FUNCTIONS = [
     "queues",
     "range",
     "ref",
+    "register_worker",
     "resume",
     "revrange",
     "set_queue_defaults",
     "settle",
     "simple_queue",
     "stats",
+    "topic",
     "topic_info",
     "topics",
     "transaction",
@@ -109,7 +114,15 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate", "live", "transaction", "using"}
+    assert plain == {
+        "status",
+        "iterate",
+        "live",
+        "register_worker",
+        "topic",
+        "transaction",
+        "using",
+    }
 
 
 def test_all_names_exist_and_are_sorted() -> None:

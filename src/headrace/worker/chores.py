@@ -30,6 +30,10 @@ class Chores:
         """Do no more; a round under way is left alone."""
         self._over.set()
 
+    def join(self, timeout: float) -> None:
+        """Wait until the step under way is over."""
+        self._thread.join(timeout)
+
     def _run(self) -> None:
         while not self._over.wait(INTERVAL_MS / 1000):
             try:

@@ -36,6 +36,7 @@ class Crew:
         self._engines: dict[str, Engine] = {}
         self._store = store
         self._chores: Chores | None = None
+        self._ended: list[Chores] = []
 
     @property
     def engines(self) -> list[Engine]:
@@ -64,8 +65,17 @@ class Crew:
                 del self._engines[engine.queue]
             if not self._engines and self._chores is not None:
                 self._chores.end()
+                self._ended.append(self._chores)
                 self._chores = None
         self.pulse.remove(engine)
+
+    def join(self, timeout: float) -> None:
+        """Wait until nothing of it uses the store any more; its workers have ended before."""
+        self.pulse.join(timeout)
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for chores in ended:
+            chores.join(timeout)
 
     def _trouble(self, error: Exception) -> None:
         for engine in self.engines:
@@ -96,6 +106,14 @@ def engines(client: Any) -> list[Engine]:
     with _lock:
         found = _crews.get(client)
     return [] if found is None else found.engines
+
+
+def join(client: Any, timeout: float) -> None:
+    """Wait until nothing of a client's workers uses its store any more."""
+    with _lock:
+        found = _crews.get(client)
+    if found is not None:
+        found.join(timeout)
 
 
 def _forget() -> None:

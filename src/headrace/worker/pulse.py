@@ -33,6 +33,7 @@ class Pulse:
         self._working: tuple[Engine, ...] = ()
         self._leaving: tuple[Engine, ...] = ()
         self._thread: threading.Thread | None = None
+        self._last: threading.Thread | None = None
         self._beat_at = self._wakes_at = 0.0
         self._counted: dict[str, tuple[float, int, float]] = {}
 
@@ -41,7 +42,7 @@ class Pulse:
         with self._lock:
             self._working += (engine,)
             if self._thread is None:
-                self._thread = threading.Thread(
+                self._thread = self._last = threading.Thread(
                     target=self._run, name="headrace-pulse", daemon=True
                 )
                 self._thread.start()
@@ -53,6 +54,12 @@ class Pulse:
             self._working = tuple(each for each in self._working if each is not engine)
             self._leaving += (engine,)
         self.poke()
+
+    def join(self, timeout: float) -> None:
+        """Wait until the last beat is over: when there are no workers any more, it soon is."""
+        last = self._last
+        if last is not None and last is not threading.current_thread():
+            last.join(timeout)
 
     def poke(self) -> None:
         """Beat now: there is something to tell, or to hear."""

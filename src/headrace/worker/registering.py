@@ -22,6 +22,7 @@ from headrace.worker.loops import LoopLanes
 from headrace.worker.workers import DEFAULT_GRACE, AsyncWorker, Worker
 
 MOST = 10_000
+LAST_WORDS = 5.0
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -112,12 +113,14 @@ def close_workers(client: Client, grace: float = DEFAULT_GRACE) -> None:
         engine.switch.begin_end()
     for engine in crews.engines(client):
         engine.stop(grace)
+    crews.join(client, LAST_WORDS)
 
 
 async def aclose_workers(client: AsyncClient, grace: float = DEFAULT_GRACE) -> None:
     """``close_workers`` for an async client."""
     engines = crews.engines(client)
     await asyncio.gather(*(asyncio.to_thread(engine.stop, grace) for engine in engines))
+    await asyncio.to_thread(crews.join, client, LAST_WORDS)
 
 
 def _engine(
