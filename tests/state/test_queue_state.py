@@ -45,7 +45,7 @@ def test_queues_in_memory_agree_with_themselves_across_crashes():
         def url(self) -> str:
             return f"memory://queues{next(numbers)}"
 
-    play(Machine, examples=30)
+    play(Machine, examples=20)
 
 
 def test_queues_in_sqlite_agree_with_the_model(tmp_path):
@@ -56,7 +56,7 @@ def test_queues_in_sqlite_agree_with_the_model(tmp_path):
         def url(self) -> str:
             return f"sqlite:///{tmp_path}/{next(numbers)}.db"
 
-    play(Machine, examples=30)
+    play(Machine, examples=20)
 
 
 def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
@@ -74,4 +74,4 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
             postgres.execute(f"truncate {tables}")
             return postgres_url
 
-    play(Machine, examples=20)
+    play(Machine, examples=10)

@@ -456,6 +456,7 @@ class QueueMachine(QueuePlay):
     @rule(queue=choose.queues, subject=choose.subjects, filter=choose.filters)
     def look_closely(self, queue: str, subject: str, filter: Filter) -> None:
         """All that shows of a queue only when it is asked for."""
+        self.ask(None, "backlogs", None, True)
         self.ask(None, "item", queue, subject)
         self.ask(None, "dead_groups", queue)
         self.ask(None, "count_dead", queue, filter)

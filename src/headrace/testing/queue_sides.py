@@ -105,18 +105,16 @@ class QueueView(NamedTuple):
 
     info: Any
     items: list[ItemState | EndedItem]
-    running: Any
-    computed: Any
+    backlog: Any
 
 
 def look(side: QueueSide) -> dict[str, QueueView]:
     """Everything that shows of the queues of a side; the ids in it are known from then on."""
-    running = side.run("backlogs", None, False)
-    computed = side.run("backlogs", None, True)
     views = {}
-    for info, now, counted in zip(side.run("queues", "", "", ALL), running, computed, strict=True):
+    queues, backlogs = side.run("queues", "", "", ALL), side.run("backlogs", None, False)
+    for info, backlog in zip(queues, backlogs, strict=True):
         items = [item for state in STATES for item in side.run("items", info.name, state, 0, ALL)]
-        views[info.name] = QueueView(info, items, now, counted)
+        views[info.name] = QueueView(info, items, backlog)
     side.learn(live(item).id for view in views.values() for item in view.items)
     return views
 
@@ -134,8 +132,7 @@ def plain_view(side: QueueSide, view: QueueView) -> dict[str, Any]:
         "info": view.info,
         "items": [side.plain(item) for item in view.items],
         "line": [None if item.position is None else line.index(item.position) for item in waiting],
-        "running": view.running,
-        "computed": view.computed,
+        "backlog": view.backlog,
     }
 
 
