@@ -124,7 +124,8 @@ create table headrace.sample (
 
 -- Changes of a queue's counts, a row for each transaction that made some, so that nobody waits
 -- for anybody. Maintenance makes one row of many. A row with an id is a receipt as well: who
--- sends a statement again because its answer was lost finds it, and ids says what was done.
+-- sends a statement again because its answer was lost finds it, and ids says what was done: ids
+-- divided by U+001E, each with its subject behind a U+001F if it is new and has one.
 create table headrace.tally (
     queue       integer not null,
     id          uuid,
@@ -233,7 +234,8 @@ begin
     ), counted as (
         insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
         select queue_id, receipt, moment,
-               case when receipt is not null then string_agg(f.id::text, ',' order by f.id) end,
+               case when receipt is not null then
+                   string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e') end,
                count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
         from fresh f
     )
@@ -274,7 +276,7 @@ begin
     on conflict (queue, subject) where i.subject is not null do nothing
     returning i.id into number;
     insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (queue_id, receipt, moment, number::text,
+    values (queue_id, receipt, moment, number::text || coalesce(E'\x1f' || item_subject, ''),
             (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
             (number is not null)::integer);
     if number is not null then
@@ -436,7 +438,7 @@ begin
         returning i.id
     ), counted as (
         insert into headrace.tally (queue, id, at, ids, active, processed)
-        select target, receipt, headrace.clock(), string_agg(g.id::text, ','),
+        select target, receipt, headrace.clock(), string_agg(g.id::text, E'\x1e'),
                case when keeps_counts then -count(*) else 0 end,
                case when keeps_counts then count(*) else 0 end
         from gone g
