@@ -47,6 +47,7 @@ HOT: dict[str, dict[str, Any]] = {
     "find_subjects": {"queue": 7, "subjects": ["s-7", "s-9"]},
     "find_subject": {"queue": 7, "subject": "s-7"},
     "find_item": {"queue": 7, "id": 7},
+    "lock_item": {"queue": 7, "id": 7},
     "load_items": {"queue": 7, "ids": [7, 8, 9]},
     "remove_items": {"queue": 7, "ids": [7, 8, 9]},
     "complete_items": {"queue": 7, "ids": [7, 8, 9], "token": "t"},
@@ -58,6 +59,7 @@ HOT: dict[str, dict[str, Any]] = {
     "find_used": {"queue": 7, "subjects": ["s-7"]},
     "free_subject": {"queue": 7, "subject": "s-7"},
     "find_ended": {"queue": 7, "id": 50_007},
+    "lock_ended": {"queue": 7, "id": 50_007},
     "find_ended_subject": {"queue": 7, "subject": "s-7"},
     "list_ended": {"queue": 7, "state": -1, "after": 55_000, "limit": 10},
     "drop_ended": {"queue": 7, "state": -1, "at": TS + 100, "limit": 10},
@@ -93,7 +95,15 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
 # Nothing looks anything up here.
 INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lease"} | {
     *("add_items", "add_plain_items", "restore_item", "add_ended", "add_errors", "add_sample"),
-    *("add_tally", "add_queue", "save_defaults", "use_subject", "take_turns", "last_item"),
+    *(
+        "add_tally",
+        "add_queue",
+        "save_defaults",
+        "use_subject",
+        "take_subjects",
+        "take_turns",
+        "last_item",
+    ),
     *("read_clock", "keep_client", "keep_worker"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.

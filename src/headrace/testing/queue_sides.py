@@ -108,10 +108,11 @@ class QueueView(NamedTuple):
     backlog: Any
 
 
-def look(side: QueueSide) -> dict[str, QueueView]:
-    """Everything that shows of the queues of a side; the ids in it are known from then on."""
+def look(side: QueueSide, prefix: str = "") -> dict[str, QueueView]:
+    """All that shows of the queues of a side; the ids in it are known from then on."""
     views = {}
-    queues, backlogs = side.run("queues", "", "", ALL), side.run("backlogs", None, False)
+    queues = side.run("queues", prefix, "", ALL)
+    backlogs = side.run("backlogs", [info.name for info in queues], False)
     for info, backlog in zip(queues, backlogs, strict=True):
         items = [item for state in STATES for item in side.run("items", info.name, state, 0, ALL)]
         views[info.name] = QueueView(info, items, backlog)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.contract.items import EndedItem
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of, settings_of, text_of
+from headrace.drivers.relational.sql import Row
 from headrace.drivers.relational.topics import Topics
 from headrace.model import items as rules
 from headrace.model import letters, refusals
@@ -38,14 +41,17 @@ class QueueBase(Topics):
 
     def made_queue(self, name: str, settings: QueueSettings | None = None) -> Steps[QueueRow]:
         """A queue, made with the settings (or the stored defaults) if there is none."""
-        queue = yield from self.find_queue(name)
-        if queue is not None:
-            return queue
-        wanted = settings or (yield from self.defaults())
-        yield self.sql.add_queue(
-            name=name, settings=text_of(wanted), created_at=(yield from self.time())
-        )
-        found = yield self.sql.lock_queue(name=name, now=self.clock())
+        found: Sequence[Row] = ()
+        while not found:
+            # Again if somebody has dropped it just when we found that it is there.
+            queue = yield from self.find_queue(name)
+            if queue is not None:
+                return queue
+            wanted = settings or (yield from self.defaults())
+            yield self.sql.add_queue(
+                name=name, settings=text_of(wanted), created_at=(yield from self.time())
+            )
+            found = yield self.sql.lock_queue(name=name, now=self.clock())
         queue = queue_of(found[0])
         if queue.is_live:
             return queue
@@ -119,7 +125,8 @@ class QueueBase(Topics):
             if subject is not None:
                 taken = yield self.sql.find_subject(queue=other.id, subject=subject)
             is_free = not taken and not ledger.has_subject(other, subject)
-            ledger.add(other, letters.dead_copy(ended, is_subject_free=is_free), now)
+            copy = letters.dead_copy(ended, is_subject_free=is_free)
+            ledger.add(other, copy, now, must_come=True)
 
 
 def kept(ended: Ended, now: int) -> EndedItem:

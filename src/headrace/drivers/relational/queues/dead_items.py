@@ -87,15 +87,22 @@ class DeadItems(SingleItems):
                 continue
             if subject is not None:
                 taken.add(subject)
-            ledger = Ledger(self.sql)
-            if target.id == queue.id:
-                yield from self.revive(ledger, queue, dead)
-            else:
-                ledger.unkeep(queue, dead)
-                ledger.add(target, letters.again(dead.item), queue.now)
-                yield from ledger.write()
-            done += 1
+            if (yield from self._redrive_one(queue, target, dead)):
+                done += 1
         return done
+
+    def _redrive_one(self, queue: QueueRow, target: QueueRow, dead: EndedItem) -> Steps[bool]:
+        """Whether it lives again; somebody may have taken its subject just now."""
+        ledger = Ledger(self.sql)
+        if target.id == queue.id:
+            return (yield from self.revive(ledger, queue, dead)) is not None
+        ledger.add(target, letters.again(dead.item), queue.now)
+        if not (yield from ledger.write()):
+            return False
+        ledger = Ledger(self.sql)
+        ledger.unkeep(queue, dead)
+        yield from ledger.write()
+        return True
 
     def purge_dead(self, queue: str, filter: Filter, limit: int) -> Op[int]:
         def steps() -> Steps[int]:

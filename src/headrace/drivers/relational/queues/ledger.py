@@ -33,12 +33,16 @@ STATES = {
 
 @dataclass
 class Entry:
-    """An item as it was (None: not there) and as it shall be; when it last came into line."""
+    """An item as it was (None: not there) and as it shall be; when it last came into line.
+
+    One that ``must_come`` goes without its subject if that is taken.
+    """
 
     queue: QueueRow
     before: ItemState | None
     after: ItemState | None
     coming: int = 0
+    must_come: bool = False
 
 
 class Ledger:
@@ -79,13 +83,16 @@ class Ledger:
             if after.state == State.PENDING:
                 self.announced.add(f"queue/{queue.name}")
 
-    def add(self, queue: QueueRow, document: rules.Document, now: int) -> ItemState:
+    def add(
+        self, queue: QueueRow, document: rules.Document, now: int, *, must_come: bool = False
+    ) -> ItemState:
         """A new item."""
         item = rules.fresh(document, id=-len(self.entries) - 1, queue=queue.name, now=now)
         if item.subject is not None and queue.settings.unique != "live":
             self.used[queue.id, item.subject] = (queue, now)
         self.count(queue, entered=1)
         self.move(queue, None, item)
+        self.entries[item.id].must_come = must_come
         return item
 
     def has_subject(self, queue: QueueRow, subject: str | None) -> bool:
@@ -96,6 +103,15 @@ class Ledger:
             and entry.after.subject == subject
             for entry in self.entries.values()
         )
+
+    def give_up(self, subjects: set[str]) -> None:
+        """Their use is written; new items with some of the subjects shall not come to be."""
+        self.used.clear()
+        for id, entry in list(self.entries.items()):
+            item = entry.after
+            if entry.before is None and item is not None and item.subject in subjects:
+                self._take_back(entry.queue, item)
+                del self.entries[id]
 
     def free(self, queue: QueueRow, item: ItemState) -> None:
         """An item is gone as if it had never been, and its subject with it."""
@@ -158,6 +174,22 @@ class Ledger:
         }
         if not coming:
             return {}
+        got = yield from self._add(coming)
+        stuck = {}
+        for id, entry in coming.items():
+            if id in got or entry.after is None:
+                continue
+            if entry.must_come:
+                self._forget_use(entry.queue, entry.after)
+                entry.after = replace(entry.after, subject=None)
+                stuck[id] = entry
+            else:
+                self._take_back(entry.queue, entry.after)
+        if stuck:
+            got |= yield from self._add(stuck)
+        return got
+
+    def _add(self, coming: dict[int, Entry]) -> Steps[dict[int, int]]:
         values = [
             rows.new_values(entry.after, entry.queue)
             for entry in coming.values()
@@ -175,13 +207,14 @@ class Ledger:
             number = named.get((entry.queue.id, subject)) if is_named else next(unnamed)
             if number is not None:
                 got[id] = number
-            else:
-                self._take_back(entry.queue, entry.after)
         return got
 
     def _take_back(self, queue: QueueRow, item: ItemState) -> None:
         """A new item that did not come to be: somebody took its subject meanwhile."""
         self.count(queue, entered=-1, **{STATES[State(item.state)]: -1})
+        self._forget_use(queue, item)
+
+    def _forget_use(self, queue: QueueRow, item: ItemState) -> None:
         if item.subject is not None:
             self.used.pop((queue.id, item.subject), None)
 

@@ -16,6 +16,9 @@ from headrace.model import items as rules
 from headrace.model import letters
 from headrace.model.items import Document, ItemState, State
 
+NEVER = -1
+"""A time before all others."""
+
 
 class PushKeys(Keys[PushOutcome]):
     """The keys of pushes."""
@@ -139,6 +142,7 @@ class Pushes(QueueBase):
             pushing.notes.pop(index, None)
             if note is not None:
                 pushing.notes[index] = note
+        yield from self._take_subjects(pushing, ledger)
         if ledger.parts:
             yield from self.append(ledger.parts)
         got = yield from ledger.write()
@@ -149,6 +153,26 @@ class Pushes(QueueBase):
             for index in mine:
                 pushing.ids[index] = got.get(id, id)
         return sorted(later)
+
+    def _take_subjects(self, pushing: Pushing, ledger: Ledger) -> Steps[None]:
+        """Take the subjects of new items, where they count for longer than an item lives.
+
+        One that somebody else took between our look and now is not pushed: then we look again.
+        """
+        queue = pushing.queue
+        if not ledger.used:
+            return
+        is_window = queue.settings.unique == "window"
+        window = round(queue.settings.unique_window * 1000)
+        subjects = sorted(subject for _, subject in ledger.used)
+        found = yield self.sql.take_subjects(
+            queue=queue.id,
+            subjects=subjects,
+            at=queue.now,
+            since=queue.now - window if is_window else NEVER,
+        )
+        taken = {row["subject"] for row in found}
+        ledger.give_up({subject for subject in subjects if subject not in taken})
 
     def _must_wait(self, pushing: Pushing, document: Document) -> bool:
         """Whether the item it replaces has to have an id first, to be told of in a topic."""
@@ -166,9 +190,15 @@ class Pushes(QueueBase):
             return
         found = yield self.sql.find_subjects(queue=queue.id, subjects=subjects)
         pushing.live = {row["subject"]: item_of(row, queue.name) for row in found}
-        if queue.settings.unique != "live":
-            found = yield self.sql.find_used(queue=queue.id, subjects=subjects)
-            pushing.used = {row["subject"]: row["at"] for row in found}
+        if queue.settings.unique == "live":
+            return
+        found = yield self.sql.find_used(queue=queue.id, subjects=subjects)
+        pushing.used = {row["subject"]: row["at"] for row in found}
+        unseen = sorted(set(pushing.used) - set(pushing.live))
+        if unseen:
+            # Pushed between the two looks, or gone for good.
+            found = yield self.sql.find_subjects(queue=queue.id, subjects=unseen)
+            pushing.live |= {row["subject"]: item_of(row, queue.name) for row in found}
 
     def _push_document(
         self, ledger: Ledger, pushing: Pushing, index: int, document: Document

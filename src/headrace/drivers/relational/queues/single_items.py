@@ -14,7 +14,6 @@ from headrace.drivers.relational.queues.rows import (
     ended_of,
     item_of,
 )
-from headrace.drivers.relational.sql import Finally
 from headrace.model import items as rules
 from headrace.model import refusals
 from headrace.model.items import ItemState, State
@@ -43,16 +42,19 @@ class SingleItems(QueueBase):
     def _find_item(
         self, queue: QueueRow, id: int, *, is_locked: bool
     ) -> Steps[ItemState | EndedItem]:
-        if is_locked:
-            found = yield self.sql.load_items(queue=queue.id, ids=[id])
-        else:
-            found = yield self.sql.find_item(queue=queue.id, id=id)
+        find = self.sql.lock_item if is_locked else self.sql.find_item
+        find_ended = self.sql.lock_ended if is_locked else self.sql.find_ended
+        found = yield find(queue=queue.id, id=id)
         if found:
             return item_of(found[0], queue.name)
-        found = yield self.sql.find_ended(queue=queue.id, id=id)
-        if not found:
-            raise refusals.unknown_item(queue.name, id)
-        return ended_of(found[0], queue.name)
+        found = yield find_ended(queue=queue.id, id=id)
+        if found:
+            return ended_of(found[0], queue.name)
+        # Between the two looks somebody may have made it live again.
+        found = yield find(queue=queue.id, id=id)
+        if found:
+            return item_of(found[0], queue.name)
+        raise refusals.unknown_item(queue.name, id)
 
     def items(
         self, queue: str, state: int, after: int, limit: int
@@ -126,26 +128,28 @@ class SingleItems(QueueBase):
             found = yield from self._find_item(row, item, is_locked=True)
             ledger = Ledger(self.sql)
             if isinstance(found, EndedItem):
-                yield from self._refuse_taken(row, found.item.subject)
-                return (yield from self.revive(ledger, row, found))
+                alive = yield from self.revive(ledger, row, found)
+                if alive is None:
+                    raise refusals.subject_taken(queue, found.item.subject or "")
+                return alive
             if found.state == State.ACTIVE:
                 raise refusals.item_active(queue, item)
             return (yield from self._move(ledger, row, found, rules.revived(found, row.now)))
 
         return Op("retry_item", steps)
 
-    def _refuse_taken(self, queue: QueueRow, subject: str | None) -> Steps[None]:
-        if subject is None:
-            return
-        taken = yield self.sql.find_subject(queue=queue.id, subject=subject)
-        if taken:
-            raise refusals.subject_taken(queue.name, subject)
-
-    def revive(self, ledger: Ledger, queue: QueueRow, ended: EndedItem) -> Steps[ItemState]:
-        """Make an ended item live again, with its own id."""
+    def revive(self, ledger: Ledger, queue: QueueRow, ended: EndedItem) -> Steps[ItemState | None]:
+        """Make a locked ended item live again, with its own id, unless its subject is taken."""
+        id = ended.item.id
+        ledger.move(queue, None, rules.revived(ended.item, queue.now))
+        yield from ledger.place()
+        alive = ledger.entries[id].after
+        assert alive is not None
+        restored = yield self.sql.restore_item(**all_values(alive, queue))
+        if not restored:
+            return None
         ledger.unkeep(queue, ended)
-        alive = yield from self._move(ledger, queue, None, rules.revived(ended.item, queue.now))
-        yield Finally((self.sql.restore_item(**all_values(alive, queue)),))
+        yield from ledger.write()
         return alive
 
     def _move(

@@ -53,6 +53,16 @@ select id, payload, format, subject, priority, state, position, next_execution,
 from headrace.ended
 where queue = :queue and id = :id;
 
+-- name: lock_ended
+-- The same, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace.ended
+where queue = :queue and id = :id
+for no key update;
+
 -- name: find_ended_subject
 -- The last item of a subject that ended.
 select id, payload, format, subject, priority, state, position, next_execution,
@@ -91,7 +101,7 @@ where queue = :queue and state = -1 and id > :after
   and (:after_time::bigint is null or ended_at > :after_time)
 order by id
 limit :limit
-for no key update skip locked;
+for no key update;
 
 -- name: look_at_dead
 -- The same, without a lock.

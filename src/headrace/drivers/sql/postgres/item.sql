@@ -72,7 +72,7 @@ returning id;
 select lastval() as id;
 
 -- name: restore_item
--- An item that had ended, with the id it had.
+-- An item that had ended, with the id it had, if its subject is free.
 insert into headrace.item (
     queue, rank, id, payload, format, subject, priority, state, position,
     next_execution, waiting_since, created_at, attempts, crashes, iterations,
@@ -85,7 +85,9 @@ values (
     :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
     :last_iteration, :headers, :overrides, :token, :lease_until, :claimed_at, :worker,
     :error, :successor
-);
+)
+on conflict (queue, subject) where subject is not null do nothing
+returning id;
 
 -- name: find_subjects
 -- The live items that have some subjects, locked.
@@ -242,6 +244,15 @@ select id, payload, format, subject, priority, state, position, next_execution,
        headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.item
 where queue = :queue and id = :id;
+
+-- name: lock_item
+-- A live item, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace.item
+where queue = :queue and id = :id
+for no key update;
 
 -- name: find_subject
 -- The live item of a subject.

@@ -133,6 +133,14 @@ select subject, at from headrace.used where queue = :queue and subject = any(:su
 insert into headrace.used (queue, subject, at) values (:queue, :subject, :at)
 on conflict (queue, subject) do update set at = excluded.at;
 
+-- name: take_subjects
+-- Take subjects that nobody has used since some time; those that are taken then.
+insert into headrace.used as u (queue, subject, at)
+select :queue::integer, s.subject, :at::bigint
+from unnest(:subjects::text[]) as s (subject) order by s.subject
+on conflict (queue, subject) do update set at = excluded.at where u.at <= :since::bigint
+returning subject;
+
 -- name: free_subject
 -- Forget it.
 delete from headrace.used where queue = :queue and subject = :subject;

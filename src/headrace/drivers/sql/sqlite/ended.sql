@@ -23,6 +23,15 @@ select id, payload, format, subject, priority, state, position, next_execution,
 from headrace_ended
 where queue = :queue and id = :id;
 
+-- name: lock_ended
+-- The same, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
+       title
+from headrace_ended
+where queue = :queue and id = :id;
+
 -- name: find_ended_subject
 -- The last item of a subject that ended.
 select id, payload, format, subject, priority, state, position, next_execution,

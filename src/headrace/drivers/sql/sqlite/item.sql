@@ -33,7 +33,7 @@ values (
 select last_insert_rowid() as id;
 
 -- name: restore_item
--- An item that had ended, with the id it had.
+-- An item that had ended, with the id it had, if its subject is free.
 insert into headrace_item (
     queue, rank, id, payload, format, subject, priority, state, position,
     next_execution, waiting_since, created_at, attempts, crashes, iterations,
@@ -45,7 +45,9 @@ values (
     :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
     :last_iteration, :headers, :overrides, :token, :lease_until, :claimed_at, :worker,
     :error, :successor
-);
+)
+on conflict (queue, subject) where subject is not null do nothing
+returning id;
 
 -- name: find_subjects
 -- The live items that have some subjects, locked.
@@ -148,6 +150,14 @@ select (select next_execution from headrace_item where queue = :queue and state 
 
 -- name: find_item
 -- A live item.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+from headrace_item
+where queue = :queue and id = :id;
+
+-- name: lock_item
+-- A live item, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, token, lease_until, claimed_at, worker, error, successor

@@ -125,6 +125,13 @@ select subject, at from headrace_used where queue = :queue and subject in (selec
 insert into headrace_used (queue, subject, at) values (:queue, :subject, :at)
 on conflict (queue, subject) do update set at = excluded.at;
 
+-- name: take_subjects
+-- Take subjects that nobody has used since some time; those that are taken then.
+insert into headrace_used (queue, subject, at)
+select :queue, value, :at from json_each(:subjects) where true order by value
+on conflict (queue, subject) do update set at = excluded.at where headrace_used.at <= :since
+returning subject;
+
 -- name: free_subject
 -- Forget it.
 delete from headrace_used where queue = :queue and subject = :subject;
