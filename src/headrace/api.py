@@ -36,7 +36,9 @@ class Headrace(Client):
         See ``headrace.worker.register_worker`` for the options, and for what a handler gets and
         returns. ``RegisterWorkerError`` if this client has a worker for the queue already.
         """
-        return register_worker(self, queue, handler, **options)
+        worker = register_worker(self, queue, handler, **options)
+        self._refer(queue).attach(worker)
+        return worker
 
     def close(self) -> None:
         """Stop the workers, finish what is under way and release connections.
@@ -66,7 +68,9 @@ class AsyncHeadrace(AsyncClient):
     def register_worker(
         self, queue: str, handler: Callable[..., Any], **options: Unpack[WorkerOptions]
     ) -> AsyncWorker:
-        return register_worker(self, queue, handler, **options)
+        worker = register_worker(self, queue, handler, **options)
+        self._refer(queue).attach(worker)
+        return worker
 
     async def close(self) -> None:
         await aclose_workers(self)

@@ -114,9 +114,14 @@ def test_what_does_io_is_awaitable() -> None:
         for name, f in public(headrace.AsyncHeadrace).items()
         if not inspect.iscoroutinefunction(f)
     }
-    assert plain == {"status", "iterate", "live", "transaction", "using"} | {
-        "topic",
+    assert plain == {
+        "status",
+        "iterate",
+        "live",
         "register_worker",
+        "topic",
+        "transaction",
+        "using",
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headrace.client.calls import Call
 from headrace.client.emitting import Callback, Emitter
@@ -23,6 +23,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+WORKER_EVENTS = ("data", "error", "state", "lost")
+
+
+class Worker(Protocol):
+    """What a queue needs of a worker."""
+
+    def on(self, event: Any, callback: Any) -> Callable[[], None]:
+        """Hear of an event; returns the function that ends it."""
+        ...
+
+
+class Ear(NamedTuple):
+    """One who listens, and how to end it."""
+
+    event: str
+    callback: Callback
+    offs: list[Callable[[], None]]
+
+    def listen(self, worker: Worker) -> None:
+        """Hear a worker, too."""
+        if self.event in WORKER_EVENTS:
+            self.offs.append(worker.on(self.event, self.callback))
+
+
 class QueueReference:
     """A queue by name. It lives in the store; this is only a handle."""
 
@@ -32,6 +56,8 @@ class QueueReference:
         # Whether this client has seen it in the store, so that asking again is free.
         self.is_made = False
         self._emitter = Emitter(is_async=is_async)
+        self._ears: list[Ear] = []
+        self._worker: Worker | None = None
         self._stops = 0
 
     def on(self, event: str, callback: Callback) -> Callable[[], None]:
@@ -39,10 +65,28 @@ class QueueReference:
 
         ``pushed`` brings the ``PushResult`` of a push or an upsert that this client made,
         ``updated`` the ``UpdateReport``, ``paused`` and ``resumed`` the ``QueueInfo``, ``dropped``
-        how many live items there were; workers of this client tell their own. Nothing is told
-        of what happens inside a transaction, nor of other clients.
+        how many live items there were. The events of this client's worker for the queue
+        (``data``, ``error``, ``state``, ``lost``) are heard, too. Nothing is told of what happens
+        inside a transaction, nor of other clients.
         """
-        return self._emitter.add(event, callback)
+        ear = Ear(event, callback, [self._emitter.add(event, callback)])
+        self._ears.append(ear)
+        if self._worker is not None:
+            ear.listen(self._worker)
+
+        def end() -> None:
+            if ear in self._ears:
+                self._ears.remove(ear)
+                for off in ear.offs:
+                    off()
+
+        return end
+
+    def attach(self, worker: Worker) -> None:
+        """Let those who listen to the queue hear its worker."""
+        self._worker = worker
+        for ear in self._ears:
+            ear.listen(worker)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -124,7 +168,7 @@ class ItemClaims(QueueReference):
             raise
 
     def emit(self, event: str, *values: Any) -> None:
-        """Tell those who listen: for workers, and events of your own."""
+        """Tell those who listen of an event of your own."""
         self._emitter.emit(event, *values)
 
 
