@@ -158,11 +158,11 @@ def test_concurrency_follows_the_settings(shop: Shop, kind: str) -> None:
     states.wait(5)
     third = Gate()
     gates.append(third)
-    shop.update(worker_concurrency=1)
+    info = shop.update(worker_concurrency=1)
+    until(lambda: worker._engine.intake.version == info.version, "the new settings")
     shop.push(*range(3))
     third.arrived.wait()
-    states_now = shop.counts
-    assert (worker.busy, states_now.active) == (1, 1)
+    assert (worker.busy, shop.counts.active) == (1, 1)
     third.open()
     states.wait(8)
 

@@ -34,6 +34,8 @@ class Pulse:
         self._working: tuple[Engine, ...] = ()
         self._leaving: tuple[Engine, ...] = ()
         self._thread: threading.Thread | None = None
+        # The one that says farewell is not the one that beats any more.
+        self._last_thread: threading.Thread | None = None
         self._beat_at = self._wakes_at = 0.0
         self._counted: dict[str, tuple[float, int, float]] = {}
 
@@ -42,7 +44,7 @@ class Pulse:
         with self._lock:
             self._working += (engine,)
             if self._thread is None:
-                self._thread = threading.Thread(
+                self._thread = self._last_thread = threading.Thread(
                     target=self._run, name="headrace-pulse", daemon=True
                 )
                 self._thread.start()
@@ -58,7 +60,7 @@ class Pulse:
     def end(self, patience: float) -> None:
         """Say farewell, and wait until that is said: the client is about to be closed."""
         with self._lock:
-            thread, leaving = self._thread, self._leaving
+            thread, leaving = self._last_thread, self._leaving
             self._is_ending = True
         for engine in leaving:
             engine.leave(patience)
