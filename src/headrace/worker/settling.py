@@ -73,7 +73,7 @@ class Outbox:
         self._taken = threading.Event()
         self._is_asleep = self._is_sending = False
         self._patience = Patience()
-        self._gives_up = False
+        self._gives_up = self._is_left = False
 
     def put(self, entry: Entry, outcome: Outcome) -> None:
         """Take what became of an item. Never waits."""
@@ -101,6 +101,11 @@ class Outbox:
         self._gives_up = True
         self._patience.end()
         self.wake()
+
+    def leave(self) -> None:
+        """The store is closed: touch it no more, the leases decide."""
+        self._is_left = True
+        self.give_up()
 
     def wait_room(self, most: int, is_wanted: Callable[[], bool]) -> None:
         """Wait while more outcomes than that are left: who claims must not run away from here."""
@@ -131,7 +136,7 @@ class Outbox:
     def _next(self) -> list[tuple[Entry, Outcome]]:
         """The outcomes that go together; none when it is over."""
         while not self._outcomes:
-            if self._is_over():
+            if self._is_over() or self._is_left:
                 return []
             # Who appends looks at this flag afterwards, so that one of us sees the other.
             self._is_asleep = True
@@ -154,7 +159,7 @@ class Outbox:
             if not entry.is_out and not entry.is_lost:
                 entry.is_out = True
                 parcels.append(self._packed(entry, outcome))
-        if parcels:
+        if parcels and not self._is_left:
             self._send(parcels)
 
     def _packed(self, entry: Entry, outcome: Outcome) -> Parcel:
