@@ -10,6 +10,7 @@ from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
+from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
 from headrace.client.items import AsyncItem, Item
 from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
 from headrace.client.kinds import AckOpts, Message
@@ -17,6 +18,7 @@ from headrace.client.live import AsyncLive, Live
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
+from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.client.updating import UpdateReport
 from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
@@ -92,12 +94,15 @@ __all__ = [
     "AsyncAckQueue",
     "AsyncClaim",
     "AsyncDeadLetters",
+    "AsyncFollower",
     "AsyncHeadrace",
     "AsyncItem",
     "AsyncLive",
     "AsyncProc",
     "AsyncQueue",
+    "AsyncReplay",
     "AsyncSimpleQueue",
+    "AsyncTopic",
     "AsyncTransaction",
     "Backoff",
     "Capabilities",
@@ -110,6 +115,7 @@ __all__ = [
     "DocumentResult",
     "Failure",
     "Finding",
+    "Follower",
     "Headrace",
     "HeadraceError",
     "Item",
@@ -130,11 +136,13 @@ __all__ = [
     "QueueStats",
     "Receipt",
     "Record",
+    "Replay",
     "Sample",
     "Settled",
     "SimpleQueue",
     "State",
     "Status",
+    "Topic",
     "TopicInfo",
     "Transaction",
     "UpdateReport",

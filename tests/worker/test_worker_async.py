@@ -197,7 +197,7 @@ def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None
 
     asyncio.run(main())
     [worker] = workers
-    until(lambda: worker.status == "stopped" or shop.push(2), "the worker to notice")
+    until(lambda: worker.status == "stopped", "the worker to notice")
     until(lambda: not shop.counts.active, "everything to be handed back")
     assert shop.item(1).attempts == 0
     assert worker.failed == 0

@@ -12,6 +12,7 @@ from workshop import PATIENCE, Gate, Shop, Signal, heard, until
 from headrace.errors import StoreUnavailable
 from headrace.testing.clocks import FakeClock
 from headrace.worker import Context, Item, chores, crews, pulse, register_worker
+from headrace.worker.holding import monotonic
 
 
 @pytest.fixture
@@ -47,6 +48,21 @@ def test_a_stuck_handler_keeps_its_claim(shop: Shop, kind: str) -> None:
     assert shop.counts.orphaned == 0
 
 
+def test_a_lease_is_extended_after_a_third_of_it(shop: Shop) -> None:
+    gate = Gate()
+    begun = monotonic()
+    worker = shop.work(gate, lease=0.6)
+    shop.push(1)
+    gate.arrived.wait()
+    [hold] = worker._engine.holds._holds
+    assert begun < hold.extend_at <= monotonic() + 0.2
+    for count in (1, 2):
+        shop.valve.ran["extend_items"].wait(count)
+        until(lambda: hold.extend_at > monotonic(), "the next time to be known")
+        assert hold.extend_at <= monotonic() + 0.2
+    gate.open()
+
+
 def test_a_failing_extension_is_tried_again_soon(shop: Shop) -> None:
     gate = Gate()
     shop.valve.break_next("extend_items", *[StoreUnavailable("away")] * 3)
@@ -60,7 +76,6 @@ def test_a_failing_extension_is_tried_again_soon(shop: Shop) -> None:
 
 
 def test_an_item_with_a_lease_of_its_own_is_extended_by_it(shop: Shop) -> None:
-
     gate = Gate()
     shop.push(1, timeout=0.1)
     shop.work(gate)
@@ -250,6 +265,7 @@ def test_an_idle_worker_hears_of_a_hold_at_once(shop: Shop) -> None:
 
 
 def test_a_worker_can_be_told_to_pause(shop: Shop) -> None:
+    shop.create()
     worker = shop.work(print)
     states = heard(worker, "state")
     shop.valve.ran["beat"].wait()

@@ -317,6 +317,16 @@ def test_a_settle_of_unknown_outcome_is_forgotten(timed: Shop, clock: FakeClock)
     assert seen.wait(2) == [0, 1]
 
 
+def test_a_batch_of_unknown_outcome_is_not_sent_again(shop: Shop) -> None:
+    shop.valve.break_next("settle", OutcomeUnknown("who knows"))
+    worker = shop.work(lambda items: None, batch=True, chunk=3)
+    errors = heard(worker, "error")
+    shop.push(1, 2, 3)
+    errors.wait()
+    worker.stop()
+    assert (shop.valve.settles, shop.counts.active) == ([3], 3)
+
+
 def test_one_bad_outcome_does_not_harm_the_others(shop: Shop) -> None:
     """Settled alone, each gets what it deserves; the culprit is rejected."""
     store: Any = shop.hr._store

@@ -137,6 +137,22 @@ def test_stop_while_the_store_is_away_ends_in_time(
     assert (worker.status, worker.done, shop.counts.active) == ("stopped", 0, 1)
 
 
+def test_the_first_word_on_an_item_counts(shop: Shop) -> None:
+    """It was said in time, and waits behind a slow settle when the grace is over."""
+    held, seen = shop.valve.hold("settle"), Signal()
+    worker = shop.work(seen)
+    shop.push(1)
+    held.arrived.wait()
+    shop.push(2)
+    seen.wait(2)
+    stopping = in_thread(worker.stop, 0)
+    outbox = worker._engine.outbox
+    until(lambda: len(outbox._outcomes) == 3, "both to be handed back as well")
+    held.open()
+    stopping.join(PATIENCE)
+    assert (worker.done, worker.lost, shop.counts.total) == (2, 0, 0)
+
+
 def test_kill_hands_back_what_has_not_begun_and_waits_for_nobody(shop: Shop) -> None:
     """What runs is left to itself; its claim is kept, and its outcome counts."""
     gate = Gate()

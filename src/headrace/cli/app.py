@@ -22,6 +22,7 @@ from headrace.cli import (
     proc,
     push,
     queue,
+    replay,
     topic,
     worker,
 )
@@ -84,6 +85,7 @@ app.add_typer(queue.app, name="queue")
 push.register(app)
 app.add_typer(item.app, name="item")
 app.add_typer(dead.app, name="dead")
+replay.register(app)
 app.add_typer(client.app, name="client")
 app.add_typer(config.app, name="config")
 migrate.register(app)

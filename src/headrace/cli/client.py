@@ -50,7 +50,7 @@ def ls(session: Session) -> None:
 def workers(
     session: Session,
     queue: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Only those of this queue.")
+        str | None, typer.Argument(metavar="QUEUE", help="Only those of this queue.")
     ] = None,
 ) -> None:
     """List workers: where they run, what they do and how fast."""

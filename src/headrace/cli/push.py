@@ -26,7 +26,7 @@ def push(
     queue: QueueName,
     payload: Annotated[
         str | None,
-        typer.Argument(metavar="[PAYLOAD]", help="A JSON value; - for lines on stdin."),
+        typer.Argument(metavar="PAYLOAD", help="A JSON value; - for lines on stdin."),
     ] = None,
     *,
     subject: Annotated[

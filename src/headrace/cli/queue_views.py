@@ -120,7 +120,7 @@ def print_workers(workers: Sequence[WorkerInfo]) -> None:
                 worker.busy,
                 worker.done,
                 worker.failed,
-                worker.rate,
+                round(worker.rate, 2),
                 worker.seen_at,
                 worker.error,
             ]

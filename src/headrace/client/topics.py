@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.client import moving
 from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
@@ -14,8 +14,6 @@ from headrace.model.position import FROM_START, check_offset
 from headrace.model.record import TopicInfo
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from headrace.client.clients import AsyncClient, Client
 
 
