@@ -4,6 +4,7 @@ import doctest
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.machinery import SourceFileLoader
@@ -95,12 +96,17 @@ def run_sql(source: str, postgres: PrivatePostgres, postgres_url: str) -> list:
 def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(ROOT / "README.md"))
-    [example] = [text for language, _, text in found if language == "python"]
+    example, queues = [text for language, _, text in found if language == "python"]
     [shown] = [text for language, _, text in found if language == "text"]
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
-    names["hr"].close()
     assert _timeless(capsys.readouterr().out) == _timeless(shown)
+    exec(compile(queues, "README.md", "exec"), names)
+    hr, give_up = names["hr"], time.monotonic() + 30
+    while hr.compute_stats("mail")[0].processed < 2 and time.monotonic() < give_up:
+        hr.queue("mail").errors(limit=1)
+    hr.close()
+    assert "welcome bob attempt 1" in capsys.readouterr().out
 
 
 def test_the_demo_ends_by_itself(capsys):
