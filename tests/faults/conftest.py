@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.crew import Crew
+from faults.proxy import Proxy
 from headrace.testing.postgres import FOR_TESTS, PrivatePostgres
 
 
@@ -37,3 +38,10 @@ def fragile(_fragile: PrivatePostgres) -> Iterator[PrivatePostgres]:
     yield _fragile
     _fragile.restart(immediately=True)
     _fragile.execute("drop schema if exists headrace cascade")
+
+
+@pytest.fixture
+def proxy(postgres: PrivatePostgres) -> Iterator[Proxy]:
+    """A line to the server of all tests, that breaks where it is told to."""
+    with Proxy(postgres.port) as proxy:
+        yield proxy

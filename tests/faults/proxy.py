@@ -8,13 +8,18 @@ from typing import Literal, Self
 from urllib.parse import urlsplit
 
 Cut = Literal["before", "after"]
+Marks = dict[Cut, tuple[bytes, ...]]
 # The text of the statement on its way there, the tag of its completion on its way back;
-# not COMMITTED, which is in every BEGIN. Simple commits and claims are one statement each,
-# without a COMMIT: a word of theirs there, the name of a column back.
-COMMITS = {
-    "before": (b"COMMIT\0", b".append(", b".claim_next("),
+# not COMMITTED, which is in every BEGIN. Simple commits, pushes, claims and completions are one
+# statement each, without a COMMIT: a word of theirs there, the name of a column back.
+COMMITS: Marks = {
+    "before": (
+        *(b"COMMIT\0", b".append(", b".claim_next(", b".push_item(", b".push_items("),
+        *(b".claim_items(", b".complete_items("),
+    ),
     "after": (b"COMMIT\0", b"appended\0", b"held\0"),
 }
+ONLY_COMMIT: Marks = {"before": (b"COMMIT\0",), "after": (b"COMMIT\0",)}
 
 
 class Proxy:
@@ -30,6 +35,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._plan: deque[Cut] = deque()
         self._stays_cut = False
+        self._marks = COMMITS
         self._links: list[Link] = []
         self._is_over = False
         self.is_open = True
@@ -45,18 +51,19 @@ class Proxy:
         parts = urlsplit(direct)
         return parts._replace(netloc=f"{parts.username}@127.0.0.1:{self.port}").geturl()
 
-    def plan(self, *cuts: Cut, stays_cut: bool = False) -> None:
+    def plan(self, *cuts: Cut, stays_cut: bool = False, marks: Marks = COMMITS) -> None:
         """Cut the next COMMITs in these ways; perhaps the line is not open again after."""
         with self._lock:
             self._plan.extend(cuts)
             self._stays_cut = stays_cut
+            self._marks = marks
 
     def is_due(self, cut: Cut, data: bytes) -> bool:
         """Whether a COMMIT that is passing by is to be cut in this way; then it counts."""
         with self._lock:
             if not self._plan or self._plan[0] != cut:
                 return False
-            if not any(mark in data for mark in COMMITS[cut]):
+            if not any(mark in data for mark in self._marks[cut]):
                 return False
             self.cuts.append(self._plan.popleft())
             if self._stays_cut:

@@ -4,36 +4,11 @@ Each scene plays on topics and procs of its own, named after it, so that many ca
 one store.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
-
 from faults.children import worker
+from faults.queue_scenes import QUEUE_SCENES
+from faults.scene import Client, Scene
 from faults.waiting import until
 from headrace.contract.values import CommitCall, Part
-from headrace.testing import faces
-
-Client = Any
-"""A client with blocking methods, over ``connect`` or over ``aconnect``."""
-
-
-@contextmanager
-def opened(face: faces.FaceName, url: str, **options: Any) -> Iterator[Client]:
-    """A client of either kind, for blocking use."""
-    client = faces.connect(face, url, **options)
-    try:
-        yield client
-    finally:
-        faces.shut(client)
-
-
-class Scene(NamedTuple):
-    """``act`` performs one operation named ``operation``; ``effect`` is all that shows of it."""
-
-    operation: str
-    prepare: Callable[[Client, str], None]
-    act: Callable[[Client, str], list[str]]
-    effect: Callable[[Client, str], list[str]]
 
 
 def _nothing(hr: Client, name: str) -> None:
@@ -168,6 +143,10 @@ SCENES = {
     "ack": Scene("ack", _claimed, _ack, _range_acked),
     "ack_commit": Scene("ack_commit", _ack_commit_again, _ack_commit, _passed_on),
     "ack_commit to a new topic": Scene("ack_commit", _claimed, _ack_commit, _passed_on),
+    **QUEUE_SCENES,
 }
-IS_REPEATABLE = {"collect", "commit with a key", "ack", "ack_commit", "ack_commit to a new topic"}
+IS_REPEATABLE = {
+    *("collect", "commit with a key", "ack", "ack_commit", "ack_commit to a new topic"),
+    *("push with a key", "push with a subject", "upsert"),
+}
 """Scenes that may act twice and have acted once."""

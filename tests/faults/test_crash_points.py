@@ -4,7 +4,9 @@ import pytest
 
 import headrace
 from faults.crew import Crew
-from faults.scenes import IS_REPEATABLE, SCENES, Scene
+from faults.queue_scenes import claim
+from faults.scene import Scene
+from faults.scenes import IS_REPEATABLE, SCENES
 from faults.waiting import until
 
 
@@ -54,8 +56,12 @@ def check_life_goes_on(hr: headrace.Headrace, title: str, stage: str, effect: li
     if title == "claim":
         # A claim that was made is held until its time is over; one that was not is free.
         proc = hr.proc(stage)
-        claim = until(proc.claim, "the claim to run out") if effect else proc.claim()
-        assert claim[0].seq == 0
+        taken = until(proc.claim, "the claim to run out") if effect else proc.claim()
+        assert taken[0].seq == 0
+    elif title.startswith("claim"):
+        # What the dead one has stays with it, and nobody else gets it.
+        assert effect == scene.effect(hr, stage)
+        assert not set(effect) & set(claim(hr, stage, "somebody else", 3))
     elif title in IS_REPEATABLE:
         ids = scene.act(hr, stage)
         assert ids == scene.effect(hr, stage)

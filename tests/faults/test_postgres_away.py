@@ -16,7 +16,7 @@ import headrace
 from faults.children import committer, worker
 from faults.crew import Crew
 from faults.proxy import Proxy
-from faults.scenes import opened
+from faults.scene import opened
 from faults.waiting import until
 from headrace.errors import StoreUnavailable
 from headrace.testing import faces

@@ -85,7 +85,6 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
         "id": "00000000-0000-0000-0000-000000000000",
     },
     "find_batches": {"ids": ["00000000-0000-0000-0000-000000000000"]},
-    "item_subjects": {"queue": 7, "ids": [7, 8]},
     "subject_items": {"queue": 7, "subjects": ["s-7"]},
     "find_receipt": {"receipt": "00000000-0000-0000-0000-000000000000"},
     "notify": {"channel": "c", "topics": "t"},
@@ -106,6 +105,7 @@ INSERTS_ON_POSTGRES = {
     "push_one_at_once",
     "claim_at_once",
     "complete_at_once",
+    "take_receipt",
 } | {"add_unnumbered", "keep_waiter", "set_clock"}
 # Seldom, or meant to look at everything.
 COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "collectable"} | {

@@ -36,7 +36,8 @@ class MemoryItems(MemoryTopics):
         queue = self.data.queues[name]
         if queue.info is None:
             wanted = settings or self.data.queue_defaults
-            info = QueueInfo(name=name, settings=wanted, version=1, created_at=self.now())
+            version = queue.version + 1
+            info = QueueInfo(name=name, settings=wanted, version=version, created_at=self.now())
             self.change(queue, info=info)
             self.reorder(queue)
         return queue

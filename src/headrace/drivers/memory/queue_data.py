@@ -18,11 +18,12 @@ Entry = tuple[int, ...]
 class QueueData:
     """A queue and all that belongs to it.
 
-    Without ``info`` there is no queue: there was one, and its data was kept. ``discipline``
-    is the one by which ``line`` is sorted now.
+    Without ``info`` there is no queue: there was one, and its data was kept, with the
+    ``version`` that its settings had. ``discipline`` is the one by which ``line`` is sorted now.
     """
 
     info: QueueInfo | None = None
+    version: int = 0
     held_until: int | None = None
     discipline: Discipline = "fifo"
     items: dict[int, ItemState] = field(default_factory=dict)

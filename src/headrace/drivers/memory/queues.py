@@ -82,7 +82,7 @@ class MemoryQueues(MemoryItems):
 
     def drop_queue(self, name: str, keep_data: bool) -> Op[int]:
         def act() -> int:
-            queue, _ = self.queue(name)
+            queue, info = self.queue(name)
             live = len(queue.items)
             if not keep_data:
                 self.set_entry(self.data.queues, name, None)
@@ -90,7 +90,7 @@ class MemoryQueues(MemoryItems):
             for item in list(queue.items.values()):
                 if item.state == State.ACTIVE:
                     self.move(queue, item, rules.released(item, self.now()))
-            self.change(queue, info=None, held_until=None)
+            self.change(queue, info=None, version=info.version, held_until=None)
             return live
 
         return immediate("drop_queue", act)

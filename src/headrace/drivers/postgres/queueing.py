@@ -9,9 +9,9 @@ receipt. A claim is found by its token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contract.items import (
     Note,
@@ -20,6 +20,7 @@ from headrace.contract.items import (
     Pushed,
     PushOutcome,
     Settled,
+    Skip,
     Take,
     Taking,
 )
@@ -27,7 +28,7 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of
-from headrace.drivers.relational.sql import Announce, Statement, Whole
+from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -43,6 +44,9 @@ FLOOR_SECONDS = 1.0
 _FIELDS = Document.__struct_fields__
 # What stands for an id when the queue's settings have changed.
 OTHER = -1
+# On a receipt: what divides an id from a subject, and what says that another way is gone.
+SUBJECT = "\x1f"
+ELSEWHERE = "elsewhere"
 MOST_KNOWN = 1000
 
 
@@ -92,6 +96,13 @@ class Known:
         floor.position = (last.position or 0) + 1
         floor.note(seconds / most)
 
+    def lower_floors(self, announced: Collection[str]) -> None:
+        """Items have come to stand in line, some perhaps at an old place of theirs."""
+        for topic in announced:
+            floor = self._floors.get(topic.removeprefix("queue/"))
+            if floor is not None:
+                floor.reset()
+
 
 class Floor:
     """How far the claims on a queue have come, and whether they have become slow.
@@ -127,6 +138,13 @@ class Floor:
             self._until = time.monotonic() + FLOOR_SECONDS
 
 
+class Receipt(NamedTuple):
+    """What a statement did: ids, and the subjects of new items. Or it was to be done elsewhere."""
+
+    done: Sequence[tuple[int, str | None]]
+    is_elsewhere: bool = False
+
+
 def push_at_once(
     store: PostgresStore, calls: Sequence[PushCall]
 ) -> Callable[[], Steps[list[PushOutcome]]] | None:
@@ -139,27 +157,37 @@ def push_at_once(
     [name] = queues
     has_receipt = len(documents) <= MOST_ON_A_RECEIPT
     receipts: list[str] = []
+    runs = 0
 
     def steps() -> Steps[list[PushOutcome]]:
+        nonlocal runs
+        runs += 1
         queue = yield from store.known.queue(name)
-        if queue is None or not _can_push(queue, documents):
-            return (yield from store.pushed_slowly(calls))
         ids: list[int] = [0] * len(documents)
-        skipped: set[int] = set()
+        skipped: dict[int, Skip] = {}
         left = list(range(len(documents)))
         turn = 0
         while left:
             if turn == len(receipts):
                 receipts.append(batch_id())
             receipt = receipts[turn] if has_receipt else None
-            done = yield from _push(store, queue, [documents[i] for i in left], receipt)
-            if done is None:
-                queue = yield from store.known.queue(name, anew=True)
-                if queue is None or not _can_push(queue, documents):
+            pushed = None
+            if queue is not None and _can_push(queue, documents):
+                pushed = yield from _push(store, queue, [documents[i] for i in left], receipt)
+                if pushed is None:
+                    queue = yield from store.known.queue(name, anew=True)
+                    if queue is not None and _can_push(queue, documents):
+                        continue
+            if pushed is None and runs > 1 and queue is not None and receipt is not None:
+                pushed = yield from _earlier(store, queue, receipt)
+            if pushed is None or pushed.is_elsewhere:
+                if turn == 0:
                     return (yield from store.pushed_slowly(calls))
-                continue
+                yield from _push_rest(store, name, documents, left, ids, skipped)
+                break
             turn += 1
-            left = yield from _sort_out(store, queue, documents, left, done, ids, skipped)
+            assert queue is not None
+            left = yield from _sort_out(store, queue, documents, left, pushed.done, ids, skipped)
         yield Announce(frozenset({f"queue/{name}"}))
         return _shares(calls, ids, skipped)
 
@@ -174,24 +202,61 @@ def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
 
 def _push(
     store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
-) -> Steps[list[tuple[int, str | None]] | None]:
+) -> Steps[Receipt | None]:
     """The ids and subjects of new items; None if the queue has changed."""
     statement = _push_statement(store, queue, documents, receipt)
     # Without a receipt it is a transaction, that can be asked about by its number.
     found = (yield Whole((statement,))) if receipt else (yield (statement,))
     if found is None:
         # Sent before, and done then.
-        [[row]] = yield Whole((store.sql.find_receipt(receipt=receipt),))
-        ids = [int(id) for id in (row["ids"] or "").split(",") if id]
-        subjects = yield from _subjects(store, queue, ids)
-        return [(id, subjects.get(id)) for id in ids]
+        return (yield from _found(store, receipt))
     [rows] = found
     if not rows:
         # The queue has changed, or all subjects are taken: only a look can tell.
         fresh = yield from store.known.queue(queue.name, anew=True)
-        if fresh is None or fresh.info.version != queue.info.version:
+        if fresh is None or (fresh.id, fresh.info.version) != (queue.id, queue.info.version):
             return None
-    return [(row["appended"], row["subject"]) for row in rows]
+    return Receipt([(row["appended"], row["subject"]) for row in rows])
+
+
+def _found(store: PostgresStore, receipt: str | None) -> Steps[Receipt]:
+    """What a receipt says."""
+    [rows] = yield Whole((store.sql.find_receipt(receipt=receipt),))
+    text = rows[0]["ids"] if rows else None
+    if text == ELSEWHERE:
+        return Receipt((), is_elsewhere=True)
+    done: list[tuple[int, str | None]] = []
+    for entry in (text or "").split(DIVIDER) if text else ():
+        id, has_subject, subject = entry.partition(SUBJECT)
+        done.append((int(id), subject if has_subject else None))
+    return Receipt(done)
+
+
+def _earlier(store: PostgresStore, queue: QueueRow, receipt: str) -> Steps[Receipt]:
+    """What became of a statement whose answer was lost, before the same is done in another way.
+
+    If it has not been done yet it never will: its receipt is taken.
+    """
+    yield Whole((store.sql.take_receipt(queue=queue.id, receipt=receipt, now=store.clock()),))
+    return (yield from _found(store, receipt))
+
+
+def _push_rest(
+    store: PostgresStore,
+    name: str,
+    documents: Sequence[Document],
+    left: Sequence[int],
+    ids: list[int],
+    skipped: dict[int, Skip],
+) -> Steps[None]:
+    """Push what is left when the queue's settings have changed in the middle of it."""
+    rest = PushCall(queue=name, documents=tuple(documents[index] for index in left))
+    [pushed] = yield from store.pushed_slowly([rest])
+    assert isinstance(pushed, Pushed)
+    for index, id in zip(left, pushed.ids, strict=True):
+        ids[index] = id
+    for note in pushed.notes:
+        skipped[left[note.index]] = note.reason or "exists"
 
 
 def _push_statement(
@@ -199,7 +264,7 @@ def _push_statement(
 ) -> Statement:
     discipline = queue.settings.discipline
     common = {
-        "queue": queue.name,
+        "queue": queue.id,
         "version": queue.info.version,
         "receipt": receipt,
         "sign": place_of(discipline, 1),
@@ -220,11 +285,6 @@ def _push_statement(
     )
 
 
-def _subjects(store: PostgresStore, queue: QueueRow, ids: list[int]) -> Steps[dict[int, str]]:
-    [rows] = yield Whole((store.sql.item_subjects(queue=queue.id, ids=ids),))
-    return {row["id"]: row["subject"] for row in rows}
-
-
 def _sort_out(
     store: PostgresStore,
     queue: QueueRow,
@@ -232,7 +292,7 @@ def _sort_out(
     left: Sequence[int],
     done: Sequence[tuple[int, str | None]],
     ids: list[int],
-    skipped: set[int],
+    skipped: dict[int, Skip],
 ) -> Steps[list[int]]:
     """Give each document its id; those whose subject was in the way and is so no more are left."""
     unnamed = iter(sorted(id for id, subject in done if subject is None))
@@ -254,19 +314,21 @@ def _sort_out(
             in_the_way[subject] = named.pop(subject)
         elif subject in in_the_way:
             ids[index] = in_the_way[subject]
-            skipped.add(index)
+            skipped[index] = "exists"
         else:
             again.append(index)
     return again
 
 
-def _shares(calls: Sequence[PushCall], ids: Sequence[int], skipped: set[int]) -> list[PushOutcome]:
+def _shares(
+    calls: Sequence[PushCall], ids: Sequence[int], skipped: dict[int, Skip]
+) -> list[PushOutcome]:
     outcomes: list[PushOutcome] = []
     start = 0
     for call in calls:
         stop = start + len(call.documents)
         notes = tuple(
-            Note(index - start, "skipped", "exists")
+            Note(index - start, "skipped", skipped[index])
             for index in range(start, stop)
             if index in skipped
         )
@@ -307,17 +369,22 @@ def claim_at_once(
         if not rows or rows[0]["held"] == "other":
             yield from store.known.queue(take.queue, anew=True)
             return (yield from slowly(False))
+        if rows[0]["held"] == "short":
+            # There are leases to end: what they give back may stand before the rest.
+            yield from store.end_leases_slowly(queue._replace(now=rows[0]["clock"]))
+            rows = yield from _claim(store, queue, take, takes_any=True)
+            # A claim need not be on the disk, but the end of a lease must.
+            yield Insist()
+            if not rows or rows[0]["held"] == "other":
+                return (yield from slowly(False))
         first = rows[0]
         items = _items(queue, rows)
         store.known.raise_floor(queue, items, take.count, took)
-        if first["held"] == "short":
-            # There are leases to end: what they give back is claimed with the same token.
-            yield from store.end_leases_slowly(queue._replace(now=first["clock"]))
-            more = yield from _claim(store, queue, take, but=len(items))
-            if more and more[0]["held"] != "other":
-                first = more[0]
-                items = _items(queue, [*rows, *more])
-        return taking(queue._replace(now=first["clock"]), items, first["next_due"])
+        due = first["next_due"]
+        if len(items) < take.count:
+            times = [due, *(item.lease_until for item in items)]
+            due = min((time for time in times if time is not None), default=None)
+        return taking(queue._replace(now=first["clock"]), items, due)
 
     return steps
 
@@ -329,21 +396,24 @@ def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
     return sorted(items, key=lambda item: (-rank_of(discipline, item.priority), item.position))
 
 
-def _claim(store: PostgresStore, queue: QueueRow, take: Take, but: int = 0) -> Steps[list[Any]]:
+def _claim(
+    store: PostgresStore, queue: QueueRow, take: Take, *, takes_any: bool = False
+) -> Steps[list[Any]]:
     settings = queue.settings
-    floor_rank, floor_position = (None, None) if but else store.known.floor(queue)
+    floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
     lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     statement = store.sql.claim_at_once(
-        queue=queue.name,
+        queue=queue.id,
         version=queue.info.version,
         token=take.token,
-        count=take.count - but,
+        count=take.count,
         lease=lease,
         worker=take.worker,
         keeps_counts=settings.metrics,
         sign=place_of(settings.discipline, 1),
         floor_rank=floor_rank,
         floor_position=floor_position,
+        takes_any=takes_any,
         now=store.clock(),
     )
     [rows] = yield Whole((statement,))
@@ -368,33 +438,44 @@ def complete_at_once(
         return None
     [token] = tokens
     receipt = batch_id()
+    runs = 0
 
     def steps() -> Steps[list[Settled]]:
+        nonlocal runs
+        runs += 1
         queue = yield from store.known.queue(name)
-        if queue is None or queue.settings.keep != "none":
-            return (yield from store.settled_slowly(name, outcomes))
-        statement = store.sql.complete_at_once(
-            queue=queue.id,
-            version=queue.info.version,
-            token=token,
-            ids=",".join(map(str, ids)),
-            keeps_counts=queue.settings.metrics,
-            receipt=receipt,
-        )
-        found = yield Whole((statement,))
-        if found is None:
-            # Sent before, and done then.
-            [[row]] = yield Whole((store.sql.find_receipt(receipt=receipt),))
-            gone = {int(id) for id in (row["ids"] or "").split(",") if id}
-        else:
-            gone = {row["appended"] for row in found[0]}
-        if OTHER in gone:
-            yield from store.known.queue(name, anew=True)
-            return (yield from store.settled_slowly(name, outcomes))
-        if len(gone) == len(ids):
+        gone: set[int] | None = None
+        if queue is not None and queue.settings.keep == "none":
+            gone = yield from _complete(store, queue, token, ids, receipt)
+        if gone is None and runs > 1 and queue is not None:
+            gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}
+        if gone is not None and len(gone) == len(ids):
             return [Settled(id, "completed") for id in ids]
-        left = [outcome for outcome in outcomes if outcome.item not in gone]
+        left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
         rest = iter((yield from store.settled_slowly(name, left)))
-        return [Settled(id, "completed") if id in gone else next(rest) for id in ids]
+        return [Settled(id, "completed") if gone and id in gone else next(rest) for id in ids]
 
     return steps
+
+
+def _complete(
+    store: PostgresStore, queue: QueueRow, token: str, ids: Sequence[int], receipt: str
+) -> Steps[set[int] | None]:
+    """The ids of those that are done; None if the queue has changed."""
+    statement = store.sql.complete_at_once(
+        queue=queue.id,
+        version=queue.info.version,
+        token=token,
+        ids=",".join(map(str, ids)),
+        keeps_counts=queue.settings.metrics,
+        receipt=receipt,
+    )
+    found = yield Whole((statement,))
+    if found is None:
+        # Sent before, and done then.
+        return {id for id, _ in (yield from _found(store, receipt)).done}
+    gone = {row["appended"] for row in found[0]}
+    if OTHER in gone:
+        yield from store.known.queue(queue.name, anew=True)
+        return None
+    return gone

@@ -142,6 +142,7 @@ def own_transaction(store: PostgresStore) -> Iterator[PostgresSession]:
         drive(store.abandon(begun), store.perform)
         raise
     drive(store.complete(begun), store.perform)
+    store.known.lower_floors(session.announced)
     store.wakes.ring(session.announced)
 
 
@@ -156,4 +157,5 @@ async def own_async_transaction(store: PostgresStore) -> AsyncIterator[PostgresS
         await finish(adrive(store.abandon(begun), store.aperform))
         raise
     await finish(adrive(store.complete(begun), store.aperform))
+    store.known.lower_floors(session.announced)
     store.wakes.ring(session.announced)

@@ -353,6 +353,7 @@ class PostgresStore(Runner, Maintenance, Following):
                 if not failures.is_lost(error, connection):
                     raise
                 raise LostAtCommit(identity, evidence, result) from error
+            self.known.lower_floors(announced)
         self.wakes.ring(announced)
         if is_begun or was_sent:
             self.probe(op.name, "committed")

@@ -57,7 +57,13 @@ class QueueBase(Topics):
         revived = revived._replace(info=info)
         yield from self.save_queue(revived)
         yield self.sql.rerank_items(queue=queue.id, discipline=wanted.discipline)
+        if wanted.metrics and not queue.settings.metrics:
+            yield from self.recount(revived)
         return revived
+
+    def recount(self, queue: QueueRow) -> Steps[None]:
+        """Set the running counts right."""
+        raise NotImplementedError
 
     def save_queue(self, queue: QueueRow) -> Steps[None]:
         info = queue.info

@@ -47,13 +47,13 @@ class Claims(Pushes):
     def claim_steps(self, take: Take, *, is_repeat: bool) -> Steps[Taking]:
         """A claim under locks."""
         queue = yield from self.queue_row(take.queue)
-        refusal = refused(queue, take)
-        if refusal is not None:
-            return refusal
         if is_repeat:
             found = yield self.sql.held_items(queue=queue.id, token=take.token)
             if found:
                 return taking(queue, [item_of(row, queue.name) for row in found], None)
+        refusal = refused(queue, take)
+        if refusal is not None:
+            return refusal
         return (yield from self.claim_rest(take, queue, 0))
 
     def claim_rest(self, take: Take, queue: QueueRow, but: int) -> Steps[Taking]:

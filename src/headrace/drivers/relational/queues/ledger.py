@@ -33,11 +33,12 @@ STATES = {
 
 @dataclass
 class Entry:
-    """An item as it was (None: not there) and as it shall be."""
+    """An item as it was (None: not there) and as it shall be; when it last came into line."""
 
     queue: QueueRow
     before: ItemState | None
     after: ItemState | None
+    coming: int = 0
 
 
 class Ledger:
@@ -53,6 +54,7 @@ class Ledger:
         self.counts: dict[int, Counter[str]] = {}
         self.parts: list[Part] = []
         self.announced: set[str] = set()
+        self.comings = 0
 
     def count(self, queue: QueueRow, **happened: int) -> None:
         """Count what happened, where the queue keeps running numbers."""
@@ -67,6 +69,9 @@ class Ledger:
         assert known is not None
         entry = self.entries.setdefault(known.id, Entry(queue, before, None))
         entry.after = after
+        if after is not None and (before is None or after.state != before.state):
+            self.comings += 1
+            entry.coming = self.comings
         if before is not None:
             self.count(queue, **{STATES[State(before.state)]: -1})
         if after is not None:
@@ -134,6 +139,7 @@ class Ledger:
         ]
         if not coming:
             return
+        coming.sort(key=lambda entry: entry.coming)
         turns = yield from take_turns(self.sql, len(coming))
         for entry, turn in zip(coming, turns, strict=True):
             assert entry.after is not None

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
 from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of, text_of
+from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
 from headrace.model import refusals
@@ -69,10 +69,6 @@ class Lives(QueueBase):
             yield self.sql.desire(queue=name, desired="running")
         yield Announce(frozenset({f"queue/{name}"}))
         return queue.info
-
-    def recount(self, queue: QueueRow) -> Steps[None]:
-        """Set the running counts right."""
-        raise NotImplementedError
 
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
         return Op(

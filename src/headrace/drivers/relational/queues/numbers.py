@@ -121,8 +121,9 @@ class Numbers(Claims, Lives):
         def steps() -> Steps[int]:
             row = yield from self.queue_row(queue)
             yield from self._end_leases(row, limit)
+            # Also without running counts: completions leave receipts among them.
+            yield self.sql.fold_tallies(queue=row.id, now=self.clock())
             if row.settings.metrics:
-                yield self.sql.fold_tallies(queue=row.id, now=self.clock())
                 yield from self._sample(row)
             return (yield from self._remove_old(row, limit))
 

@@ -93,7 +93,8 @@ class SingleItems(QueueBase):
             if row["state"] == State.PLANNED
         )
         due = [entry for entry in planned if entry[0] <= queue.now]
-        last = max((abs(place) for _, place, _ in line), default=0)
+        places = [row["position"] for row in waiting if row["position"] is not None]
+        last = max(map(abs, places), default=0)
         for turn, (_, item, rank, position) in enumerate(due, last + 1):
             place = rules.place_of(queue.settings.discipline, turn)
             line.append((rank, place if position is None else position, item))

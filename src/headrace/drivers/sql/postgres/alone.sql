@@ -37,7 +37,7 @@ select answer as held, next_due, clock, rank, id, payload, format, subject, prio
        last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
-    :floor_rank::integer, :floor_position::bigint, :now::bigint);
+    :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint);
 
 -- name: complete_at_once
 -- Complete items of one claim; the ids of those that were held by it and have no successor.
@@ -50,9 +50,11 @@ from headrace.complete_items(
 -- What a statement did whose answer was lost.
 select ids from headrace.tally where id = :receipt::uuid;
 
--- name: item_subjects
--- The subjects of live items.
-select id, subject from headrace.item where queue = :queue and id = any(:ids::bigint[]);
+-- name: take_receipt
+-- See to it that a statement whose answer was lost is not done any more, unless it was done.
+insert into headrace.tally (queue, id, at, ids)
+values (:queue, :receipt::uuid, coalesce(:now::bigint, headrace.clock()), 'elsewhere')
+on conflict (id) where id is not null do nothing;
 
 -- name: subject_items
 -- The live items of subjects.

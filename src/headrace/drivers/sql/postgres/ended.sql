@@ -7,7 +7,7 @@ insert into headrace.ended (
     waiting_since, created_at, attempts, crashes, iterations, last_iteration, headers,
     overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title
 )
-select r.queue::integer, r.id::bigint, r.payload, r.format::smallint, r.subject,
+select r.queue::integer, r.id::bigint, coalesce(r.payload, ''), r.format::smallint, r.subject,
        r.priority::integer, r.state::smallint, r.position::bigint,
        r.next_execution::bigint, r.waiting_since::bigint, r.created_at::bigint,
        r.attempts::integer, r.crashes::integer, r.iterations::integer,

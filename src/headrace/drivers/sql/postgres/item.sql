@@ -110,7 +110,7 @@ for no key update;
 -- name: save_items
 -- Store what has changed in locked items.
 update headrace.item i
-set rank = r.rank::integer, payload = r.payload, format = r.format::smallint,
+set rank = r.rank::integer, payload = coalesce(r.payload, ''), format = r.format::smallint,
     priority = r.priority::integer, state = r.state::smallint,
     position = r.position::bigint, next_execution = r.next_execution::bigint,
     waiting_since = r.waiting_since::bigint, attempts = r.attempts::integer,

@@ -124,7 +124,8 @@ create table headrace.sample (
 
 -- Changes of a queue's counts, a row for each transaction that made some, so that nobody waits
 -- for anybody. Maintenance makes one row of many. A row with an id is a receipt as well: who
--- sends a statement again because its answer was lost finds it, and ids says what was done.
+-- sends a statement again because its answer was lost finds it, and ids says what was done: ids
+-- divided by U+001E, each with its subject behind a U+001F if it is new and has one.
 create table headrace.tally (
     queue       integer not null,
     id          uuid,
@@ -186,16 +187,16 @@ $$;
 -- Push new documents to a queue whose settings have a version, in one statement; answers nothing
 -- if they have not. The documents come column by column, divided by U+001E, nulls as U+0015.
 create function headrace.push_items(
-    queue_name text, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
+    queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     ranks text, payloads text, formats text, subjects text, priorities text, dues text,
     delays text, headerses text, overrideses text
 ) returns table (id bigint, subject text) language plpgsql as $$
 #variable_conflict use_column
 declare
-    target integer;
+    queue_name text;
 begin
-    select q.id into target from headrace.queue q
-    where q.name = queue_name and q.version = queue_version and q.is_live;
+    select q.name into queue_name from headrace.queue q
+    where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
         return;
     end if;
@@ -206,7 +207,7 @@ begin
             queue, rank, payload, format, subject, priority, state, position,
             next_execution, waiting_since, created_at, headers, overrides
         )
-        select target, d.rank::integer, coalesce(d.payload, ''), d.format::smallint, d.subject,
+        select queue_id, d.rank::integer, coalesce(d.payload, ''), d.format::smallint, d.subject,
                d.priority::integer,
                case when d.due <= moment then 1 else 0 end,
                case when d.due <= moment then sign * nextval('headrace.turn') end,
@@ -232,8 +233,9 @@ begin
         returning i.id, i.subject, i.state
     ), counted as (
         insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-        select target, receipt, moment,
-               case when receipt is not null then string_agg(f.id::text, ',' order by f.id) end,
+        select queue_id, receipt, moment,
+               case when receipt is not null then
+                   string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e') end,
                count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
         from fresh f
     )
@@ -246,18 +248,18 @@ $$;
 
 -- The same for one document, which most pushes are.
 create function headrace.push_item(
-    queue_name text, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
+    queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     item_rank integer, item_payload text, item_format smallint, item_subject text,
     item_priority integer, due bigint, delay bigint, item_headers text, item_overrides text
 ) returns table (id bigint, subject text) language plpgsql as $$
 #variable_conflict use_column
 declare
-    target integer;
+    queue_name text;
     number bigint;
     is_due boolean;
 begin
-    select q.id into target from headrace.queue q
-    where q.name = queue_name and q.version = queue_version and q.is_live;
+    select q.name into queue_name from headrace.queue q
+    where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
         return;
     end if;
@@ -268,13 +270,13 @@ begin
         queue, rank, payload, format, subject, priority, state, position,
         next_execution, waiting_since, created_at, headers, overrides
     )
-    values (target, item_rank, item_payload, item_format, item_subject, item_priority,
+    values (queue_id, item_rank, item_payload, item_format, item_subject, item_priority,
             is_due::integer, case when is_due then sign * nextval('headrace.turn') end,
             due, moment, moment, item_headers, item_overrides)
     on conflict (queue, subject) where i.subject is not null do nothing
     returning i.id into number;
     insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (target, receipt, moment, number::text,
+    values (queue_id, receipt, moment, number::text || coalesce(E'\x1f' || item_subject, ''),
             (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
             (number is not null)::integer);
     if number is not null then
@@ -298,11 +300,12 @@ from headrace.item where false;
 -- Claim items in one statement, where the queue is open and its settings have a version. Places
 -- below the floor are passed over: after many claims under somebody's old snapshot they are
 -- full of rows that are gone. 'other' means that there is more to it, and nothing was done;
--- 'short' that there are leases to end first. The first row says what is due next.
+-- 'short' that there are leases to end first, unless one takes any: what they give back may
+-- stand before the rest. The first row says what is due next.
 create function headrace.claim_items(
-    queue_name text, queue_version integer, claim_token text, most integer, lease bigint,
+    queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
-    moment bigint
+    takes_any boolean, moment bigint
 ) returns table (
     answer text, next_due bigint, clock bigint, rank integer,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
@@ -321,7 +324,7 @@ declare
     due bigint;
     word text := 'claimed';
 begin
-    select * into target from headrace.queue q where q.name = queue_name and q.is_live;
+    select * into target from headrace.queue q where q.id = queue_id and q.is_live;
     if not found then
         return;
     end if;
@@ -383,8 +386,9 @@ begin
     if cardinality(chosen) < most then
         select min(i.lease_until) into due
         from headrace.item i where i.queue = target.id and i.state = 2;
-        if due <= moment then
+        if due <= moment and not takes_any then
             word := 'short';
+            chosen := '{}';
         end if;
         due := least(due, (select min(i.next_execution) from headrace.item i
                            where i.queue = target.id and i.state = 0));
@@ -434,7 +438,7 @@ begin
         returning i.id
     ), counted as (
         insert into headrace.tally (queue, id, at, ids, active, processed)
-        select target, receipt, headrace.clock(), string_agg(g.id::text, ','),
+        select target, receipt, headrace.clock(), string_agg(g.id::text, E'\x1e'),
                case when keeps_counts then -count(*) else 0 end,
                case when keeps_counts then count(*) else 0 end
         from gone g

@@ -1,0 +1,504 @@
+"""A state machine that plays random operations on the queues of a driver and of the model.
+
+The memory driver is the model, as in ``headrace.testing.machines``: after every step all
+answers, all errors and all that shows of the queues must be the same in both.
+
+>>> class MyMachine(QueueMachine):
+...     def url(self) -> str:
+...         return "mydb://somewhere/new"
+>>> TestMine = MyMachine.TestCase
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+from msgspec.structs import replace
+
+from headrace.contract.items import ClientRow, Filter, Outcome, PushCall, Take, WorkerRow
+from headrace.contract.values import CommitCall, Part
+from headrace.model.failures import Failure
+from headrace.model.items import JSON, Kind, State
+from headrace.testing import queue_choices as choose
+from headrace.testing.faces import FaceName, connect, shut
+from headrace.testing.faults import Point
+from headrace.testing.queue_choices import Doc, Saying
+from headrace.testing.queue_play import QueuePlay, transact
+from headrace.testing.queue_sides import NOBODY, QueueSide, look, plain_errors
+
+
+def _is_out(machine: Any) -> bool:
+    return bool(machine.items(State.ACTIVE))
+
+
+def _is_ended(machine: Any) -> bool:
+    return bool(machine.items(State.DEAD) or machine.items(State.COMPLETED))
+
+
+class QueueMachine(QueuePlay):
+    """Random operations on queues, in one process, with crashes and a restless clock."""
+
+    @initialize(
+        changes=choose.changes(5),
+        other=choose.changes(3),
+        docs=st.lists(choose.docs, min_size=1, max_size=4),
+    )
+    def begin(self, changes: dict[str, Any], other: dict[str, Any], docs: list[Doc]) -> None:
+        """Something to work on."""
+        self.ask(None, "create_queue", "a", changes, True)
+        self.ask(None, "create_queue", "b", other, True)
+        self.ask(None, "create_queue", "c", {}, True)
+        self.push("a", docs, None)
+
+    @rule(queue=choose.queues, docs=choose.some_docs, crash=choose.crashes)
+    def push(self, queue: str, docs: list[Doc], crash: Point | None) -> None:
+        self.ask(crash, "push", [PushCall(queue=queue, documents=self.documents(docs))])
+
+    @rule(
+        queue=choose.queues,
+        docs=choose.some_docs,
+        while_active=choose.modes,
+        debounce=choose.debounces,
+        crash=choose.crashes,
+    )
+    def upsert(
+        self,
+        queue: str,
+        docs: list[Doc],
+        while_active: Any,
+        debounce: tuple[int | None, int | None],
+        crash: Point | None,
+    ) -> None:
+        call = PushCall(
+            queue=queue,
+            documents=self.documents(docs),
+            mode="upsert",
+            while_active=while_active,
+            debounce_ms=debounce[0],
+            max_wait_ms=debounce[1],
+        )
+        self.ask(crash, "push", [call])
+
+    @precondition(_is_out)
+    @rule(
+        which=choose.which,
+        doc=choose.docs,
+        while_active=choose.modes,
+        debounce=choose.debounces,
+        crash=choose.crashes,
+    )
+    def follow(
+        self,
+        which: int,
+        doc: Doc,
+        while_active: Any,
+        debounce: tuple[int | None, int | None],
+        crash: Point | None,
+    ) -> None:
+        """Newer content for an item that is out."""
+        out = self.items(State.ACTIVE)
+        queue, item = out[which % len(out)]
+        self.upsert(queue, [doc._replace(subject=item.subject)], while_active, debounce, crash)
+
+    @rule(
+        calls=st.lists(
+            st.tuples(choose.queues, choose.keys, st.integers(0, 1), choose.docs, st.booleans()),
+            max_size=3,
+        ),
+        crash=choose.crashes,
+    )
+    def push_together(
+        self, calls: list[tuple[str, str | None, int, Doc, bool]], crash: Point | None
+    ) -> None:
+        """Several callers' documents in one transaction; with a key, the first of two counts."""
+        together = [
+            PushCall(
+                queue=queue,
+                documents=(
+                    self.document(doc, payload=f'{{"version":{version}}}' if key else None),
+                ),
+                mode="upsert" if is_upsert else "push",
+                key=key,
+                digest=f"{version}" if key else None,
+            )
+            for queue, key, version, doc, is_upsert in calls
+        ]
+        self.ask(crash, "push", together)
+
+    @rule(
+        queue=choose.queues,
+        count=choose.counts,
+        lease=choose.leases,
+        version=st.sampled_from([None, None, None, 0, 1]),
+        worker=st.sampled_from([None, "w"]),
+        crash=choose.crashes,
+    )
+    def claim(
+        self,
+        queue: str,
+        count: int,
+        lease: int | None,
+        version: int | None,
+        worker: str | None,
+        crash: Point | None,
+    ) -> None:
+        """Perhaps only if the settings have the version that they have, or had before."""
+        if version is not None and queue in self.views:
+            version = self.views[queue].info.version - version
+        take = Take(
+            queue=queue,
+            token=self.new_token(),
+            count=count,
+            lease_ms=lease,
+            version=version,
+            worker=worker,
+        )
+        self.ask(crash, "claim_items", take)
+
+    @precondition(_is_out)
+    @rule(
+        which=choose.which,
+        sayings=st.lists(choose.sayings, min_size=1, max_size=3),
+        crash=choose.crashes,
+    )
+    def settle(self, which: int, sayings: list[Saying], crash: Point | None) -> None:
+        out = self.items(State.ACTIVE)
+        self.say(out[which % len(out)][0], sayings, crash)
+
+    def say(self, queue: str, sayings: Sequence[Saying], crash: Point | None) -> None:
+        said = [self.outcome(queue, saying) for saying in sayings]
+
+        def arguments(side: QueueSide) -> Sequence[Any]:
+            return queue, [replace(one, item=side.id(one.item)) for one in said]
+
+        self.play(crash, "settle", arguments)
+
+    @rule(
+        queue=choose.queues,
+        count=choose.counts,
+        sayings=st.lists(choose.sayings, min_size=1, max_size=3),
+        crash=choose.crashes,
+    )
+    def work(self, queue: str, count: int, sayings: list[Saying], crash: Point | None) -> None:
+        """What a worker does."""
+        self.get_work(queue, count)
+        self.say(queue, [saying._replace(token="own") for saying in sayings], crash)
+
+    @rule(queue=choose.queues, count=choose.counts, crash=choose.crashes)
+    def complete(self, queue: str, count: int, crash: Point | None) -> None:
+        """What a worker does when all goes well."""
+        got = self.get_work(queue, count)
+        self.say(queue, [choose.DONE._replace(which=n) for n in range(got)], crash)
+
+    @rule(
+        queue=choose.queues,
+        kind=st.sampled_from(["kill", "kill", "reject"]),
+        failure=choose.failures,
+        crash=choose.crashes,
+    )
+    def fail(self, queue: str, kind: Kind, failure: Failure | None, crash: Point | None) -> None:
+        """What a worker does when an item is too much for it."""
+        self.get_work(queue, 1)
+        self.say(queue, [choose.DONE._replace(kind=kind, failure=failure)], crash)
+
+    def get_work(self, queue: str, count: int) -> int:
+        """Make sure that items of the queue are out; how many are."""
+        self.claim(queue, count, None, None, "w", None)
+        if not self.items(State.ACTIVE, queue):
+            self.push(queue, [Doc(subject="w")], None)
+            self.ask(None, "resume_queue", queue)
+            self.ask(None, "hold_queue", queue, 0, "running")
+            self.claim(queue, count, 10_000, None, "w", None)
+        return len(self.items(State.ACTIVE, queue))
+
+    def outcome(self, queue: str, saying: Saying) -> Outcome:
+        """What is said, of the item with a number."""
+        out = self.items(State.ACTIVE, queue)
+        item = out[saying.which % len(out)][1] if out else None
+        token = "nobody's"
+        if saying.token == "own" and item is not None:
+            token = item.token or ""
+        elif saying.token == "stale" and self.tokens:
+            token = self.tokens[saying.which % len(self.tokens)]
+        form, time = saying.wait
+        return Outcome(
+            item=NOBODY if item is None else self.model.number(item.id),
+            token=token,
+            kind=saying.kind,
+            payload=self.content() if saying.has_payload else None,
+            due=self.clock.now + time if form == "due" else None,
+            delay_ms=time if form == "delay" else None,
+            failure=saying.failure,
+            chance=0.5,
+            commits=tuple(
+                CommitCall(parts=(Part("said", 1, self.content()),)) for _ in range(saying.commits)
+            ),
+            pushes=tuple(
+                PushCall(
+                    queue=to,
+                    documents=(self.document(doc),),
+                    mode="upsert" if is_upsert else "push",
+                )
+                for to, doc, is_upsert in saying.pushes
+            ),
+        )
+
+    @precondition(_is_out)
+    @rule(
+        which=choose.which,
+        token=st.sampled_from(["own", "own", "stale"]),
+        more=st.lists(choose.which, max_size=2),
+        lease=st.sampled_from([1, 5000, 600_000]),
+        crash=choose.crashes,
+    )
+    def extend(
+        self, which: int, token: str, more: list[int], lease: int, crash: Point | None
+    ) -> None:
+        out = self.items(State.ACTIVE)
+        queue, item = out[which % len(out)]
+        held = item.token if token == "own" else self.tokens[which % len(self.tokens)]
+        numbers = [self.model.number(one.id) for _, one in (out[n % len(out)] for n in more)]
+        numbers.append(self.model.number(item.id))
+
+        def arguments(side: QueueSide) -> Sequence[Any]:
+            return queue, held, [side.id(number) for number in numbers], lease
+
+        self.play(crash, "extend_items", arguments)
+
+    def expire(self, queue: str, limit: int, crash: Point | None) -> None:
+        self.ask(crash, "expire_leases", queue, limit)
+
+    @precondition(_is_out)
+    @rule(which=choose.which, count=choose.counts, is_claimed=st.booleans(), crash=choose.crashes)
+    def overstay(self, which: int, count: int, is_claimed: bool, crash: Point | None) -> None:
+        """A lease runs out, and the item is handed out again, or its lease is ended."""
+        out = self.items(State.ACTIVE)
+        queue, item = out[which % len(out)]
+        self.clock.now = max(self.clock.now, item.lease_until or 0)
+        if is_claimed:
+            self.claim(queue, count, 10_000, None, "x", crash)
+        else:
+            self.expire(queue, count, crash)
+
+    @rule(
+        queue=choose.queues,
+        changes=choose.changes(2),
+        is_new=st.sampled_from([False, False, True]),
+        crash=choose.crashes,
+    )
+    def create(
+        self, queue: str, changes: dict[str, Any], is_new: bool, crash: Point | None
+    ) -> None:
+        self.ask(crash, "create_queue", queue, changes, is_new)
+
+    @rule(queue=choose.queues, changes=choose.changes(2), crash=choose.crashes)
+    def update(self, queue: str, changes: dict[str, Any], crash: Point | None) -> None:
+        self.ask(crash, "update_queue", queue, changes)
+
+    @rule(
+        queue=choose.queues,
+        what=st.sampled_from(["pause", "resume", "hold", "unhold", "defaults"]),
+        changes=choose.changes(1),
+        crash=choose.crashes,
+    )
+    def switch(self, queue: str, what: str, changes: dict[str, Any], crash: Point | None) -> None:
+        match what:
+            case "pause":
+                self.ask(crash, "pause_queue", queue, "somebody")
+            case "resume":
+                self.ask(crash, "resume_queue", queue)
+            case "hold":
+                self.ask(crash, "hold_queue", queue, 2000, "stopped")
+            case "unhold":
+                self.ask(crash, "hold_queue", queue, 0, "running")
+            case _:
+                self.ask(crash, "set_queue_defaults", changes)
+
+    @rule(
+        client=st.sampled_from(["one", "two"]),
+        queues=st.lists(choose.queues, max_size=2),
+        silent=st.sampled_from([None, None, 0, 1000, 60_000]),
+        crash=choose.crashes,
+    )
+    def coordinate(
+        self, client: str, queues: list[str], silent: int | None, crash: Point | None
+    ) -> None:
+        """Clients say what they have, or are forgotten."""
+        if silent is None:
+            row = ClientRow(id=client, name=client, host="here", pid=1)
+            workers = [
+                WorkerRow(id=f"{client}-{queue}", client=client, queue=queue)
+                for queue in sorted(set(queues))
+            ]
+            self.ask(crash, "beat", row, workers)
+        else:
+            self.ask(crash, "forget_clients", silent)
+        self.ask(None, "workers", None)
+        self.ask(None, "clients")
+
+    @precondition(lambda self: len(self.views) > 2)
+    @rule(
+        queue=st.sampled_from(["b", "c", "c", "a"]),
+        keep_data=st.booleans(),
+        crash=choose.crashes,
+    )
+    def drop(self, queue: str, keep_data: bool, crash: Point | None) -> None:
+        self.ask(crash, "drop_queue", queue, keep_data)
+
+    @rule(
+        queue=choose.queues,
+        number=choose.which,
+        what=st.sampled_from(["cancel_item", "retry_item"]),
+        crash=choose.crashes,
+    )
+    def by_hand(self, queue: str, number: int, what: str, crash: Point | None) -> None:
+        states = (State.PLANNED, State.PENDING, State.DEAD, State.COMPLETED, State.ACTIVE)
+        chosen = self.some_item(queue, number, *states)
+        self.play(crash, what, lambda side: (queue, side.id(chosen)))
+
+    @rule(
+        queue=choose.queues,
+        number=choose.which,
+        has_payload=st.booleans(),
+        priority=st.sampled_from([None, 0, 7]),
+        wait=st.sampled_from([None, 0, -1000, 2000]),
+        crash=choose.crashes,
+    )
+    def edit(
+        self,
+        queue: str,
+        number: int,
+        has_payload: bool,
+        priority: int | None,
+        wait: int | None,
+        crash: Point | None,
+    ) -> None:
+        states = (State.PLANNED, State.PENDING, State.DEAD, State.COMPLETED, State.ACTIVE)
+        chosen = self.some_item(queue, number, *states)
+        payload = (self.content(), JSON) if has_payload else None
+        due = None if wait is None else self.clock.now + wait
+        self.play(crash, "edit_item", lambda side: (queue, side.id(chosen), payload, priority, due))
+
+    @precondition(_is_ended)
+    @rule(
+        which=choose.which,
+        what=st.sampled_from(["redrive", "redrive", "purge", "retry"]),
+        filter=choose.filters,
+        to=st.sampled_from([None, None, "a", "b", "c"]),
+        limit=choose.limits,
+        crash=choose.crashes,
+    )
+    def bury(
+        self,
+        which: int,
+        what: str,
+        filter: Filter,
+        to: str | None,
+        limit: int,
+        crash: Point | None,
+    ) -> None:
+        """What ended runs again, or is removed."""
+        ended = [*self.items(State.DEAD), *self.items(State.COMPLETED)]
+        queue, item = ended[which % len(ended)]
+        number = self.model.number(item.id)
+
+        def some(side: QueueSide) -> Filter:
+            return replace(filter, ids=(side.id(number), NOBODY)) if which > 3 else filter
+
+        match what:
+            case "redrive":
+                self.play(crash, "redrive", lambda side: (queue, some(side), to, limit))
+            case "purge":
+                self.play(crash, "purge_dead", lambda side: (queue, some(side), limit))
+            case _:
+                self.play(crash, "retry_item", lambda side: (queue, side.id(number)))
+
+    @rule(
+        queue=choose.queues,
+        limit=choose.limits,
+        seconds=st.sampled_from([0, 0, 11, 61]),
+        crash=choose.crashes,
+    )
+    def tend(self, queue: str, limit: int, seconds: float, crash: Point | None) -> None:
+        self.clock.advance(seconds)
+        if limit == 2:
+            self.ask(crash, "consolidate", [queue])
+        else:
+            self.ask(crash, "tend_queue", queue, limit)
+
+    @rule(
+        queue=choose.queues,
+        docs=choose.some_docs,
+        sayings=st.lists(choose.sayings, max_size=2),
+        is_undone=st.booleans(),
+    )
+    def transact(self, queue: str, docs: list[Doc], sayings: list[Saying], is_undone: bool) -> None:
+        """Several operations in one transaction, that comes to nothing perhaps."""
+        calls = [PushCall(queue=queue, documents=self.documents(docs), mode="upsert")]
+        said = [self.outcome(queue, saying) for saying in sayings]
+        take = Take(queue=queue, token=self.new_token(), count=2)
+        answers = []
+        for side in (self.driver, self.model):
+            own = [replace(one, item=side.id(one.item)) for one in said]
+            work = [("push", [calls]), ("settle", [queue, own]), ("claim_items", [take])]
+            answers.append(transact(side, work, is_undone=is_undone))
+        mine, self.views = look(self.driver), look(self.model)
+        if not is_undone:
+            for ours, theirs in zip(*answers, strict=True):
+                found, wanted = self.answers("transaction", lambda side: (take,), ours, theirs)
+                assert found == wanted
+        difference = self.difference(mine)
+        assert not difference, f"after a transaction, {difference}"
+
+    @rule(queue=choose.queues, subject=choose.subjects, filter=choose.filters)
+    def look_closely(self, queue: str, subject: str, filter: Filter) -> None:
+        """All that shows of a queue only when it is asked for."""
+        self.ask(None, "backlogs", None, True)
+        self.ask(None, "item", queue, subject)
+        self.ask(None, "dead_groups", queue)
+        self.ask(None, "count_dead", queue, filter)
+        self.ask(None, "dead_items", queue, filter, 0, 100)
+        self.ask(None, "samples", queue, 0, 100)
+        if queue in self.views:
+            assert plain_errors(self.driver, queue) == plain_errors(self.model, queue)
+        for state in (State.PLANNED, State.PENDING, State.ACTIVE):
+            for _, item in self.items(state, queue)[:4]:
+                number = self.model.number(item.id)
+                ours, theirs = (
+                    side.plain(side.run("place", queue, side.id(number)))
+                    for side in (self.driver, self.model)
+                )
+                assert ours == theirs
+        assert _records(self.driver) == _records(self.model)
+
+    @rule(seconds=choose.seconds)
+    def step_clock(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @precondition(lambda self: self.age > 60)
+    @rule(face=st.sampled_from(["blocking", "async"]))
+    def reopen(self, face: FaceName) -> None:
+        """Another process, as far as the store can tell; blocking or async."""
+        self.age = 0
+        before = self.driver.client
+        if before.capabilities.survives_restart:
+            shut(before)
+            self.driver.client = connect(face, self.address, clock=self.clock)
+        else:
+            self.driver.client = connect(face, self.address, clock=self.clock)
+            shut(before)
+
+
+def _records(side: QueueSide) -> Any:
+    """All records of all topics, as they must be on both sides."""
+    found = []
+    for info in side.client.topics():
+        for record in side.client.range(info.name):
+            body = record.body
+            if "superseded_at" in body:
+                body = body | {"id": side.number(body["id"])}
+            found.append((info.name, record.id, body))
+    return found

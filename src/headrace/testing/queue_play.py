@@ -1,0 +1,260 @@
+"""How a step of the queue machine is played: on both sides, compared, with or without a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from hypothesis.stateful import RuleBasedStateMachine
+from msgspec.structs import replace
+
+from headrace.contract.items import Taking
+from headrace.errors import HeadraceError
+from headrace.model.items import BYTES, JSON, Document, ItemState, State
+from headrace.testing.clocks import FakeClock
+from headrace.testing.faces import BlockingFace, connect, shut
+from headrace.testing.faults import Point, crashing
+from headrace.testing.queue_choices import Doc
+from headrace.testing.queue_sides import QueueSide, QueueView, live, look, plain_view
+
+Arguments = Callable[[QueueSide], Sequence[Any]]
+IDS = ("extend_items", "expire_leases")
+"""Operations that answer with ids."""
+LOOKS = (
+    "backlogs",
+    "item",
+    "dead_groups",
+    "count_dead",
+    "dead_items",
+    "samples",
+    "clients",
+    "workers",
+)
+"""Operations that change nothing."""
+
+
+class Answer(NamedTuple):
+    """What came of a step: ``is_lost`` if it crashed, ``is_done`` if it took effect."""
+
+    value: Any = None
+    is_lost: bool = False
+    is_done: bool = True
+
+
+class QueuePlay(RuleBasedStateMachine):
+    """Two sides, and what a step may choose from; ``QueueMachine`` has the steps.
+
+    ``in_parts`` names operations that are more than one transaction on this driver, so that a
+    crash may leave a part of them done: the push but not its answer, a claim on some of the
+    items, some of the outcomes.
+    """
+
+    in_parts: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.address = self.url()
+        self.driver = QueueSide(connect("blocking", self.address, clock=self.clock))
+        self.model = QueueSide(connect("blocking", "memory://", clock=self.clock))
+        self.views: dict[str, QueueView] = {}
+        self.tokens: list[str] = []
+        self.written = 0
+        self.age = 0
+
+    def url(self) -> str:
+        """The URL of an empty store; asked once per machine."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        shut(self.driver.client)
+        shut(self.model.client)
+
+    # What every step is made of.
+
+    def ask(self, crash: Point | None, operation: str, *args: Any) -> Answer:
+        """Do the same on both sides and compare."""
+        return self.play(crash, operation, lambda side: args)
+
+    def play(self, crash: Point | None, operation: str, arguments: Arguments) -> Answer:
+        """Do the same on both sides and compare; ids are each side's own."""
+        self.age += 1
+        ours = Answer(is_lost=True)
+        if crash is None:
+            ours = attempt(self.driver, operation, arguments)
+        else:
+            with crashing(self.driver.client, crash) as strike:
+                ours = attempt(self.driver, operation, arguments)
+            if strike.has_struck and not strike.is_after_commit:
+                return self.crashed(operation, arguments)
+        theirs = attempt(self.model, operation, arguments)
+        if operation not in LOOKS:
+            mine, self.views = look(self.driver), look(self.model)
+        if not ours.is_lost:
+            found, wanted = self.answers(operation, arguments, ours.value, theirs.value)
+            assert found == wanted, (
+                f"{operation}: the driver says\n{found!r}\nthe model\n{wanted!r}"
+            )
+        difference = "" if operation in LOOKS else self.difference(mine)
+        assert not difference, f"after {operation}, {difference}"
+        is_done = not isinstance(theirs.value, HeadraceError)
+        return Answer(theirs.value, ours.is_lost, is_done)
+
+    def answers(
+        self, operation: str, arguments: Arguments, ours: Any, theirs: Any
+    ) -> tuple[Any, Any]:
+        """Both answers as they must be the same."""
+        if isinstance(ours, Taking) and isinstance(theirs, Taking) and ours.next_due is None:
+            [take] = arguments(self.model)
+            if len(ours.items) == take.count:
+                # Not known, which is allowed when more may be due.
+                theirs = replace(theirs, next_due=None)
+        if operation in IDS and isinstance(ours, list):
+            return [self.driver.number(id) for id in ours], [self.model.number(id) for id in theirs]
+        return self.driver.plain(ours), self.model.plain(theirs)
+
+    def difference(self, mine: dict[str, QueueView]) -> str:
+        """What the sides show differently, in words; the model's side is ``views``."""
+        if sorted(mine) != sorted(self.views):
+            return f"there are {sorted(mine)}, not {sorted(self.views)}"
+        for name, view in mine.items():
+            ours, theirs = plain_view(self.driver, view), plain_view(self.model, self.views[name])
+            for part, found in ours.items():
+                if found != theirs[part]:
+                    return f"{part} of {name}: driver and model have\n{found!r}\n{theirs[part]!r}"
+        return ""
+
+    def crashed(self, operation: str, arguments: Arguments) -> Answer:
+        """A crash before COMMIT left nothing behind; or something of it, where that may be."""
+        mine, before = look(self.driver), look(self.model)
+        self.views = before
+        difference = self.difference(mine)
+        if not difference:
+            return Answer(is_lost=True, is_done=False)
+        assert operation in self.in_parts, f"after a crash in {operation}, {difference}"
+        attempt(self.model, operation, arguments)
+        self.views = look(self.model)
+        if self.difference(mine):
+            self.check_part(mine, before, operation, arguments(self.driver))
+            self.clear()
+        return Answer(is_lost=True)
+
+    def check_part(
+        self,
+        mine: dict[str, QueueView],
+        before: dict[str, QueueView],
+        operation: str,
+        args: Sequence[Any],
+    ) -> None:
+        """What differs is what the operation was about."""
+        assert operation in ("claim_items", "settle"), f"{operation} was done in part"
+        ours = {item["id"]: item for item in self.all_items(self.driver, mine)}
+        for item in self.all_items(self.model, before):
+            found = ours.pop(item["id"], None)
+            if found == item:
+                continue
+            if operation == "settle":
+                assert item["id"] in {self.driver.number(said.item) for said in args[1]}
+                continue
+            is_due = item["state"] == State.PLANNED and item["next_execution"] <= self.clock.now
+            assert found is not None
+            assert found["token"] == args[0].token or (is_due and not found["token"])
+        assert not ours
+
+    def all_items(self, side: QueueSide, views: dict[str, QueueView]) -> list[dict[str, Any]]:
+        return [item for view in views.values() for item in plain_view(side, view)["items"]]
+
+    def clear(self) -> None:
+        """Begin anew with no queues at all."""
+        for side in (self.driver, self.model):
+            for info in side.run("queues", "", "", 100):
+                side.run("drop_queue", info.name, False)
+        self.views = {}
+
+    # What steps choose from.
+
+    def items(self, state: State, queue: str | None = None) -> list[tuple[str, ItemState]]:
+        """The items of the model in a state, of one queue or of all."""
+        return [
+            (name, live(item))
+            for name, view in sorted(self.views.items())
+            for item in view.items
+            if queue in (None, name) and live(item).state == state
+        ]
+
+    def some_item(self, queue: str, number: int, *states: State) -> int:
+        """An item of the queue in one of the states, or any other, or none; by its number."""
+        known = [item for state in states for _, item in self.items(state, queue)]
+        if known and number < 5:
+            return int(self.model.number(known[number % len(known)].id))
+        return number * 7
+
+    def content(self) -> str:
+        """A payload that no other item has."""
+        self.written += 1
+        return f'{{"n":{self.written}}}'
+
+    def document(self, doc: Doc, payload: str | None = None) -> Document:
+        form, time = doc.when
+        return Document(
+            payload="" if doc.is_empty else payload or self.content(),
+            format=BYTES if doc.is_empty else JSON,
+            subject=doc.subject,
+            priority=doc.priority,
+            due=self.clock.now + time if form == "due" else None,
+            delay=time if form == "delay" else None,
+            headers=doc.headers,
+            overrides=doc.overrides,
+        )
+
+    def documents(self, docs: Sequence[Doc]) -> tuple[Document, ...]:
+        return tuple(self.document(doc) for doc in docs)
+
+    def new_token(self) -> str:
+        self.tokens.append(f"token{len(self.tokens)}")
+        return self.tokens[-1]
+
+
+def attempt(side: QueueSide, operation: str, arguments: Arguments) -> Answer:
+    try:
+        return Answer(side.run(operation, *arguments(side)))
+    except HeadraceError as error:
+        return Answer(error)
+
+
+class _Undone(Exception):
+    """A transaction shall come to nothing."""
+
+
+def transact(side: QueueSide, work: Sequence[tuple[str, Any]], *, is_undone: bool) -> list[Any]:
+    """Operations in one transaction of the store's own; their answers, or what they raised."""
+    answers: list[Any] = []
+    store = side.client._store
+
+    async def together() -> None:
+        async with store.atransaction() as session:
+            for operation, args in work:
+                try:
+                    answers.append(await session.arun(getattr(session, operation)(*args)))
+                except HeadraceError as error:
+                    answers.append(error)
+            if is_undone:
+                raise _Undone
+
+    def one_by_one() -> None:
+        with store.transaction() as session:
+            for operation, args in work:
+                try:
+                    answers.append(session.run(getattr(session, operation)(*args)))
+                except HeadraceError as error:
+                    answers.append(error)
+            if is_undone:
+                raise _Undone
+
+    with suppress(_Undone):
+        if isinstance(side.client, BlockingFace):
+            side.client._await(together())
+        else:
+            one_by_one()
+    return answers

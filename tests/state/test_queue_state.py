@@ -1,0 +1,77 @@
+"""The queues of every driver against the model, by random operations with crashes."""
+
+import itertools
+import os
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import headrace
+from headrace.testing.queue_machines import QueueMachine
+
+# More of the same for a soak: HEADRACE_EXAMPLES=50.
+FACTOR = float(os.environ.get("HEADRACE_EXAMPLES", "1"))
+TABLES = (
+    *(
+        "topic",
+        "batch",
+        "once",
+        "proc",
+        "proc_claim",
+        "queue",
+        "queue_default",
+        "item",
+        "ended",
+        "used",
+        "error",
+    ),
+    *("sample", "tally", "client", "worker"),
+)
+
+pytestmark = pytest.mark.timeout(120 + 120 * FACTOR)
+
+
+def play(machine: type[QueueMachine], *, examples: int) -> None:
+    many = max(1, round(examples * FACTOR))
+    run_state_machine_as_test(machine, settings=settings(max_examples=many, stateful_step_count=40))
+
+
+def test_queues_in_memory_agree_with_themselves_across_crashes():
+    """An operation that crashed in memory leaves nothing behind."""
+    numbers = itertools.count()
+
+    class Machine(QueueMachine):
+        def url(self) -> str:
+            return f"memory://queues{next(numbers)}"
+
+    play(Machine, examples=20)
+
+
+def test_queues_in_sqlite_agree_with_the_model(tmp_path):
+    """SQLite answers as the model does and holds what it holds, across crashes."""
+    numbers = itertools.count()
+
+    class Machine(QueueMachine):
+        def url(self) -> str:
+            return f"sqlite:///{tmp_path}/{next(numbers)}.db"
+
+    play(Machine, examples=20)
+
+
+def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
+    """PostgreSQL answers as the model does and holds what it holds, across crashes."""
+    headrace.connect(postgres_url).close()
+    schema = postgres_url.partition("schema=")[2]
+    tables = ", ".join(f"{schema}.{table}" for table in TABLES)
+
+    class Machine(QueueMachine):
+        # What one statement did is done, also when the rest of the operation comes to nothing.
+        in_parts = frozenset({"push", "claim_items", "settle"})
+
+        def url(self) -> str:
+            # A tenth of the time that a schema takes to be made.
+            postgres.execute(f"truncate {tables}")
+            return postgres_url
+
+    play(Machine, examples=10)
