@@ -173,53 +173,55 @@ class Outbox:
         reject = Reject(failure_of(error))
         return Parcel(entry, reject, said(entry.state, reject))
 
-    def _send(self, parcels: list[Parcel]) -> None:
+    def _send(self, parcels: list[Parcel], *, in_doubt: bool = False) -> None:
         while True:
             try:
                 answers = self._store.run(
                     self._store.settle(self._queue, [parcel.said for parcel in parcels])
                 )
             except Exception as error:  # whatever it is, the other outcomes have to go on
-                if self._is_retried(parcels, error):
+                self._listeners.trouble(error, "settle")
+                # It may have taken effect. Then the tokens do not count any more, and a repeat
+                # is answered "lost" and writes nothing; if not, it is settled by the repeat.
+                in_doubt = in_doubt or isinstance(error, OutcomeUnknown)
+                if not _is_passing(error):
+                    self._refuse(parcels, error, in_doubt=in_doubt)
+                elif self._gives_up:
+                    self._forget(parcels)
+                else:
+                    self._patience.pause()
                     continue
             else:
                 self._patience.restore()
-                self._settled(parcels, answers)
+                self._settled(parcels, answers, in_doubt=in_doubt)
             return
 
-    def _is_retried(self, parcels: list[Parcel], error: Exception) -> bool:
-        """See to a settle that failed; whether it is to be tried again as it is."""
-        self._listeners.trouble(error, "settle")
-        if isinstance(error, OutcomeUnknown):
-            # It may have been settled or not: the lease decides.
-            self._forget(parcels)
-        elif isinstance(error, HeadraceError) and error.retryable:
-            if not self._gives_up:
-                self._patience.pause()
-                return True
-            self._forget(parcels)
-        elif len(parcels) > 1:
-            # One of them is at fault; alone, each gets what it deserves.
+    def _refuse(self, parcels: list[Parcel], error: Exception, *, in_doubt: bool) -> None:
+        """One of them is at fault; alone, each gets what it deserves."""
+        if len(parcels) > 1:
             for parcel in parcels:
-                self._send([parcel])
+                self._send([parcel], in_doubt=in_doubt)
+            return
+        [parcel] = parcels
+        if parcel.said.commits or parcel.said.pushes or parcel.said.payload is not None:
+            self._send([self._refused(parcel.entry, error)], in_doubt=in_doubt)
         else:
-            [parcel] = parcels
-            if parcel.said.commits or parcel.said.pushes or parcel.said.payload is not None:
-                self._send([self._refused(parcel.entry, error)])
-            else:
-                self._forget(parcels)
-        return False
+            self._forget(parcels)
 
     def _forget(self, parcels: Iterable[Parcel]) -> None:
         self._holds.drop(parcel.entry for parcel in parcels)
 
-    def _settled(self, parcels: Sequence[Parcel], answers: Sequence[Settled]) -> None:
+    def _settled(
+        self, parcels: Sequence[Parcel], answers: Sequence[Settled], *, in_doubt: bool
+    ) -> None:
         numbers, listeners = self._numbers, self._listeners
         has_listeners = listeners.hears("data")
         for (entry, outcome, _), answer in zip(parcels, answers, strict=True):
             if answer.state == "lost":
-                numbers.lost += 1
-                listeners.tell("lost", Lost(item=item_of(entry.state)))
+                # In doubt nobody can tell whether it was lost, or settled the first time.
+                if not in_doubt:
+                    numbers.lost += 1
+                    listeners.tell("lost", Lost(item=item_of(entry.state)))
                 continue
             if not isinstance(outcome, Release):
                 numbers.done += 1
@@ -228,3 +230,10 @@ class Outbox:
                 item = item_of(entry.state)
                 listeners.tell("data", Done(item=item, outcome=outcome, settled=answer))
         self._holds.drop(parcel.entry for parcel in parcels)
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether the same settle may succeed later."""
+    if isinstance(error, OutcomeUnknown):
+        return True
+    return isinstance(error, HeadraceError) and error.retryable
