@@ -25,7 +25,7 @@ class QueueSettings(Settings):
     planned: int = 1_000_000
     few_items: int = 10_000
     held_items: int = 100_000
-    waiting: int = 1_000
+    waiting: int = 10_000
     idle_seconds: float = 5.0
 
 

@@ -80,10 +80,12 @@ def test_older_tables_are_migrated_only_when_asked(
 ) -> None:
     """And what a fresh schema has, a migrated one has too."""
     hr.commit("t", {})
-    extra = Migration(2, "extra", f"create table {schema}.extra (n integer);")
-    known = [*migrations(postgres_schema.DIALECT, f"{schema}."), extra]
+    ours = migrations(postgres_schema.DIALECT, f"{schema}.")
+    next_one = ours[-1].version + 1
+    extra = Migration(next_one, "extra", f"create table {schema}.extra (n integer);")
+    known = [*ours, extra]
     monkeypatch.setattr(postgres_schema, "migrations", lambda *_: known)
-    with pytest.raises(SchemaTooOld, match="need 2: connect once with migrate='auto'"):
+    with pytest.raises(SchemaTooOld, match=f"need {next_one}: connect once with migrate='auto'"):
         headrace.connect(postgres_url)
     with headrace.connect(postgres_url, migrate="auto") as migrated:
         assert migrated.length("t") == 1
@@ -97,8 +99,9 @@ def test_a_migration_is_all_or_nothing(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken = Migration(2, "broken", f"create table {schema}.extra (n integer); select nonsense;")
-    known = [*migrations(postgres_schema.DIALECT, f"{schema}."), broken]
+    ours = migrations(postgres_schema.DIALECT, f"{schema}.")
+    text = f"create table {schema}.extra (n integer); select nonsense;"
+    known = [*ours, Migration(ours[-1].version + 1, "broken", text)]
     monkeypatch.setattr(postgres_schema, "migrations", lambda *_: known)
     with pytest.raises(StoreError, match="nonsense"):
         headrace.connect(postgres_url, migrate="auto")

@@ -219,11 +219,14 @@ def test_older_tables_are_migrated_on_connect(
     with headrace.connect(sqlite_url) as hr:
         hr.commit("t", {"n": 1})
     known = migrating.migrations(sqlite_store.DIALECT, "headrace_")
-    broken = Migration(2, "broken", "create table headrace_extra (n integer);\nselect nonsense;")
+    next_one = known[-1].version + 1
+    broken = Migration(
+        next_one, "broken", "create table headrace_extra (n integer);\nselect nonsense;"
+    )
     monkeypatch.setattr(sqlite_store, "migrations", lambda *_: [*known, broken])
     with pytest.raises(sqlite3.OperationalError, match="nonsense"):
         headrace.connect(sqlite_url)
-    good = Migration(2, "good", "create table headrace_extra (n integer);")
+    good = Migration(next_one, "good", "create table headrace_extra (n integer);")
     monkeypatch.setattr(sqlite_store, "migrations", lambda *_: [*known, good])
     with headrace.connect(sqlite_url) as hr:
         assert hr.length("t") == 1

@@ -185,7 +185,8 @@ def test_connection_that_ends_inside_a_pipeline_is_replaced(
 
     monkeypatch.setattr(psycopg.Connection, "pipeline", ending)
     with headrace.connect(postgres_url) as hr:
-        id = hr.commit("numbers", {"n": 0})
+        # To two topics: a transaction of several statements.
+        [id, _] = hr.commit([("numbers", {"n": 0}), ("others", {"n": 0})])
         assert ends == []
         assert [record.id for record in hr.range("numbers")] == [id]
 

@@ -13,12 +13,16 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from headrace.drivers.relational import migrations as migrating
 from headrace.drivers.relational.sql import Dialect, Sql
 
 SQLITE = ("tests/state", "sqlite_agrees")
 MEMORY = ("tests/state", "memory_agrees")
 PROCS = "headrace.drivers.relational.procs:Procs"
 TOPICS = "headrace.drivers.relational.topics:Topics"
+CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
+PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
+QUEUES_ON_SQLITE = ("tests/state/test_queue_state.py", "sqlite")
 
 
 class StalePatch(Exception):
@@ -75,12 +79,39 @@ class SqlPatch(NamedTuple):
         Sql(store.DIALECT, store.DIALECT.word)
 
 
+class SchemaPatch(NamedTuple):
+    """One replacement in what makes the tables and functions of a dialect."""
+
+    dialect: str
+    old: str
+    new: str
+
+    def apply(self) -> None:
+        load = migrating.migrations
+
+        def loaded(dialect: Dialect, name: str) -> list[migrating.Migration]:
+            found = load(dialect, name)
+            if dialect.folder != self.dialect:
+                return found
+            old, new = dialect.place(self.old, name), dialect.place(self.new, name)
+            whole = _replaced("\0".join(each.text for each in found), old, new, "migrations")
+            texts = whole.split("\0")
+            return [each._replace(text=t) for each, t in zip(found, texts, strict=True)]
+
+        store = importlib.import_module(f"headrace.drivers.{self.dialect}.store")
+        importlib.import_module("headrace.drivers.postgres.schema")
+        for module in [module for module in sys.modules.values() if "headrace" in module.__name__]:
+            if vars(module).get("migrations") is load:
+                module.migrations = loaded
+        loaded(store.DIALECT, store.DIALECT.word)
+
+
 class Mutant(NamedTuple):
     """A mistake, and the tests that must notice it: where they are, and words of their names."""
 
     name: str
     tests: tuple[str, str]
-    patches: tuple[Patch | SqlPatch, ...]
+    patches: tuple[Patch | SqlPatch | SchemaPatch, ...]
 
 
 def _replaced(text: str, old: str, new: str, where: str) -> str:
@@ -94,15 +125,20 @@ def interleaving(file: str, driver: str, *words: str) -> tuple[str, str]:
     return f"tests/interleaving/test_{file}.py", " and ".join((driver, *words))
 
 
+def contract(driver: str, *words: str) -> tuple[str, str]:
+    """Tests of the contract on one driver."""
+    return f"tests/contract/test_{driver}.py", " and ".join(words)
+
+
 MUTANTS = (
     Mutant(
         "ack takes any token",
         SQLITE,
         (
             Patch(
-                f"{PROCS}._ack",
+                f"{PROCS}.acked",
                 "proc.hold.token != token",
-                "(call is not None and proc.hold.token != token)",
+                "(write is not None and proc.hold.token != token)",
             ),
         ),
     ),
@@ -111,9 +147,9 @@ MUTANTS = (
         SQLITE,
         (
             Patch(
-                f"{PROCS}._ack",
+                f"{PROCS}.acked",
                 "proc.hold.token != token",
-                "(call is None and proc.hold.token != token)",
+                "(write is None and proc.hold.token != token)",
             ),
         ),
     ),
@@ -122,10 +158,10 @@ MUTANTS = (
         interleaving("claims", "sqlite", "sent_twice"),
         (
             Patch(
-                f"{PROCS}._ack",
+                f"{PROCS}.acked",
                 "        before = repeated_ack(proc.state, token, digest)",
-                "        if call is not None:\n"
-                "            yield from self.append(call.parts)\n"
+                "        if write is not None:\n"
+                "            yield from write()\n"
                 "        before = repeated_ack(proc.state, token, digest)",
             ),
         ),
@@ -154,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "heads are read without a lock",
-        interleaving("commits", "postgres", "reader", "known"),
+        interleaving("commits", "postgres", "opposite_order"),
         (SqlPatch("postgres", "lock_heads", "for no key update", ""),),
     ),
     Mutant(
@@ -166,11 +202,13 @@ MUTANTS = (
                 "sorted({part.topic for part in parts})",
                 "list({part.topic: 0 for part in parts})",
             ),
-            SqlPatch(
-                "postgres",
-                "lock_heads",
-                "order by id",
-                "order by array_position(%(names)s::text[], name)",
+            Patch(
+                f"{TOPICS}.lock_heads",
+                "    rows = yield self.sql.lock_heads(names=names, now=self.clock())\n    if",
+                "    rows = []\n"
+                "    for one in names:\n"
+                "        rows += yield self.sql.lock_heads(names=[one], now=self.clock())\n"
+                "    if",
             ),
         ),
     ),
@@ -181,18 +219,8 @@ MUTANTS = (
     ),
     Mutant(
         "proc is not locked",
-        interleaving("claims", "postgres", "two_claims"),
+        interleaving("claims", "postgres", "takeover"),
         (SqlPatch("postgres", "lock_proc", "for update", ""),),
-    ),
-    Mutant(
-        "proc is locked and read in one statement",
-        interleaving("claims", "postgres", "two_claims"),
-        (
-            SqlPatch("postgres", "lock_proc", "for update", "and false"),
-            SqlPatch(
-                "postgres", "load_proc", "p.name = %(proc)s", "p.name = %(proc)s for update of p"
-            ),
-        ),
     ),
     Mutant(
         "timestamp follows the clock back",
@@ -210,7 +238,7 @@ MUTANTS = (
         interleaving("commits", "sqlite", "key"),
         (
             Patch(
-                "headrace.drivers.relational.keys:Keys.answer",
+                "headrace.drivers.relational.keys:CommitKeys.answer",
                 "outcome if digest == call.digest else KeyConflict(call.key)",
                 "outcome",
             ),
@@ -233,16 +261,17 @@ MUTANTS = (
         (
             Patch(
                 f"{TOPICS}._append_now",
-                "yield (*statements, *moves, *self.notifications(next_seq))",
+                "yield Finally((*statements, *moves, *self.notifications(next_seq)))",
                 "yield from ((one,) for one in (*statements, *moves))",
             ),
             Patch(
                 "headrace.drivers.sqlite.store:SqliteStore._converse",
-                "    point += 1\n",
+                "    point += 1\n        if isinstance(request, Finally):",
                 "    point += 1\n"
                 "        if op.name == 'commit' and point > 2:\n"
                 "            connection.execute('COMMIT')\n"
-                "            connection.execute('BEGIN IMMEDIATE')\n",
+                "            connection.execute('BEGIN IMMEDIATE')\n"
+                "        if isinstance(request, Finally):",
             ),
         ),
     ),
@@ -338,5 +367,89 @@ MUTANTS = (
                 "state.last_acked_token",
             ),
         ),
+    ),
+    Mutant(
+        "settle takes any token",
+        contract("sqlite", "stale_token_changes_nothing"),
+        (Patch(f"{CLAIMS}._settle_each", "item.token != outcome.token", "False"),),
+    ),
+    Mutant(
+        "completion takes any token",
+        QUEUES_ON_SQLITE,
+        (SqlPatch("sqlite", "complete_items", "and token = :token and", "and"),),
+    ),
+    Mutant(
+        "completion takes any token, at once",
+        contract("postgres", "late_completion_is_lost"),
+        (
+            SchemaPatch(
+                "postgres",
+                "i.queue = target and i.token = claim_token",
+                "i.queue = target",
+            ),
+        ),
+    ),
+    Mutant(
+        "extend takes any token of items",
+        contract("sqlite", "ItemClaim", "exten"),
+        (SqlPatch("sqlite", "extend_items", " and token = :token", ""),),
+    ),
+    Mutant(
+        "attempts are not counted",
+        QUEUES_ON_SQLITE,
+        (SqlPatch("sqlite", "claim_first", "attempts = attempts + 1", "attempts = attempts"),),
+    ),
+    Mutant(
+        "leases never end",
+        QUEUES_ON_SQLITE,
+        (SqlPatch("sqlite", "ended_leases", "lease_until <= :now", "false"),),
+    ),
+    Mutant(
+        "successors are forgotten",
+        contract("sqlite", "Outcome", "successor"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.base:QueueBase.become",
+                "if successor is not None:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "what goes with a lost outcome is written",
+        contract("sqlite", "stale_token_changes_nothing"),
+        (Patch(f"{CLAIMS}._settle", 'if answer.state != "lost"', "if True"),),
+    ),
+    Mutant(
+        "subjects are free when their item is gone",
+        QUEUES_ON_SQLITE,
+        (Patch(f"{PUSHES}._is_taken", 'return settings.unique == "forever"', "return False"),),
+    ),
+    Mutant(
+        "claims under old settings go through",
+        contract("sqlite", "other_settings_than_expected"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.claims:refused",
+                "take.version not in (None, version)",
+                "False",
+            ),
+        ),
+    ),
+    Mutant(
+        "crashes are forgotten by every driver",
+        contract("sqlite", "ItemFailure", "crash"),
+        (
+            Patch(
+                "headrace.model.items:expired",
+                "crashes=item.crashes + 1",
+                "crashes=item.crashes",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims are not counted",
+        QUEUES_ON_SQLITE,
+        (Patch("headrace.drivers.sqlite.queueing:claim_at_once", "picked=len(items)", "picked=0"),),
     ),
 )

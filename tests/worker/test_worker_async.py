@@ -12,7 +12,14 @@ from workshop import PATIENCE, Gate, Shop, Signal, until
 
 import headrace
 from headrace.errors import InvalidOption, RegisterWorkerError
-from headrace.worker import AsyncWorker, Item, Worker, aclose_workers, register_worker
+from headrace.worker import (
+    AsyncWorker,
+    Item,
+    Worker,
+    aclose_workers,
+    close_workers,
+    register_worker,
+)
 
 
 @asynccontextmanager
@@ -182,9 +189,11 @@ def test_kill_leaves_coroutines_to_themselves(shop: Shop, url: str) -> None:
 def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None:
     """Handlers that were cancelled with it did not fail: their items are handed back."""
     workers: list[AsyncWorker] = []
+    clients: list[headrace.AsyncHeadrace] = []
 
     async def main() -> None:
         hr = await headrace.aconnect(url)
+        clients.append(hr)
         begun = asyncio.Event()
 
         async def handle(item: Item) -> None:
@@ -201,6 +210,8 @@ def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None
     until(lambda: not shop.counts.active, "everything to be handed back")
     assert shop.item(1).attempts == 0
     assert worker.failed == 0
+    close_workers(clients[0])
+    clients[0]._store.close()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

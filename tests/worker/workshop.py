@@ -67,6 +67,7 @@ class Valve:
         self._run = store.run
         self._gates: dict[str, Gate] = {}
         self._errors: dict[str, deque[Exception]] = defaultdict(deque)
+        self._late_errors: dict[str, deque[Exception]] = defaultdict(deque)
         self.ran: dict[str, Signal] = defaultdict(Signal)
         self.failed = Counter[str]()
         self.settles: list[int] = []
@@ -88,6 +89,10 @@ class Valve:
         """Let the next ones fail in turn."""
         self._errors[operation].extend(errors)
 
+    def break_after(self, operation: str, error: Exception) -> None:
+        """Let the next one take effect, and fail all the same."""
+        self._late_errors[operation].append(error)
+
     def run(self, op: Any) -> Any:
         gate = self._gates.pop(op.name, None)
         if gate is not None:
@@ -97,6 +102,8 @@ class Valve:
             self.failed[op.name] += 1
             raise self._errors[op.name].popleft()
         answer = self._run(op)
+        if self._late_errors[op.name]:
+            raise self._late_errors[op.name].popleft()
         self.ran[op.name](answer)
         return answer
 

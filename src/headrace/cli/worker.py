@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -23,6 +24,7 @@ from headrace.model.names import check_queue
 from headrace.worker import App, StateChange, Worker, register_worker
 
 LAST_WORDS = 10.0
+GLANCE = 0.25
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -132,11 +134,11 @@ def _signals() -> Iterator[queue.SimpleQueue[str]]:
 def _serve(workers: Sequence[Worker], asked: queue.SimpleQueue[str], grace: float) -> None:
     """Wait for a signal, or for the workers to end by themselves; then see them out."""
     _aside(lambda: _await(workers), asked)
-    if asked.get() == "signal":
+    if _heard(asked) == "signal":
         output.note(f"stopping: handlers that run get {grace:g} s; a second signal stops at once")
         for each in workers:
             _aside(lambda each=each: each.stop(grace))  # type: ignore[misc]  # bound in a loop
-        if asked.get() == "signal":
+        if _heard(asked) == "signal":
             output.note("handing everything back")
             for each in workers:
                 _aside(lambda each=each: each.stop(0))  # type: ignore[misc]  # bound in a loop
@@ -145,6 +147,13 @@ def _serve(workers: Sequence[Worker], asked: queue.SimpleQueue[str], grace: floa
                 # Handlers that do not end must not keep the process.
                 sys.stdout.flush()
                 os._exit(0)
+
+
+def _heard(asked: queue.SimpleQueue[str]) -> str:
+    """The next word. A signal just before a wait does not end it, so no wait is long."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return asked.get(timeout=GLANCE)
 
 
 def _await(workers: Sequence[Worker], timeout: float | None = None) -> None:

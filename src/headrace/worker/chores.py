@@ -27,12 +27,12 @@ class Chores:
         self._thread.start()
 
     def end(self) -> None:
-        """Do no more; a round under way is left alone."""
+        """Do no more than what is under way."""
         self._over.set()
 
-    def join(self, timeout: float) -> None:
-        """Wait until the step under way is over."""
-        self._thread.join(timeout)
+    def join(self, patience: float) -> None:
+        """Wait until it is through with the store."""
+        self._thread.join(patience)
 
     def _run(self) -> None:
         while not self._over.wait(INTERVAL_MS / 1000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -21,7 +22,6 @@ from headrace.worker.status import Switch
 
 LONG = 3600.0
 SHORTEST = 0.001
-GLANCE = 0.1
 
 
 class Wishes(NamedTuple):
@@ -88,11 +88,10 @@ class Intake:
     def hand_back(self) -> None:
         """Give up all that has not been started."""
         entries = []
-        while self.buffer:
-            try:
+        # Lanes take from it at the same time.
+        with contextlib.suppress(IndexError):
+            while True:
                 entries.append(self.buffer.popleft())
-            except IndexError:
-                break  # a lane was quicker
         if entries:
             self.outbox.release(entries)
 
@@ -107,10 +106,10 @@ class Intake:
         if waiter is not None:
             waiter.wake()
 
-    def close(self) -> None:
-        """Release what it waits with; who fills it just now does so at the end."""
+    def close(self, patience: float) -> None:
+        """Release what it waits with; who fills it for longer than that does so at the end."""
         self.wake()
-        if self._leading.acquire(timeout=GLANCE):
+        if self._leading.acquire(timeout=patience):
             try:
                 self._drop_waiter()
             finally:

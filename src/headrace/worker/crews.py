@@ -20,6 +20,8 @@ from headrace.worker.chores import Chores
 from headrace.worker.engine import Engine
 from headrace.worker.pulse import Pulse
 
+PATIENCE = 5.0
+
 
 class Crew:
     """The workers of one client: one for each queue, with one heartbeat."""
@@ -36,7 +38,7 @@ class Crew:
         self._engines: dict[str, Engine] = {}
         self._store = store
         self._chores: Chores | None = None
-        self._ended: list[Chores] = []
+        self._last_chores: Chores | None = None
 
     @property
     def engines(self) -> list[Engine]:
@@ -65,17 +67,14 @@ class Crew:
                 del self._engines[engine.queue]
             if not self._engines and self._chores is not None:
                 self._chores.end()
-                self._ended.append(self._chores)
-                self._chores = None
+                self._last_chores, self._chores = self._chores, None
         self.pulse.remove(engine)
 
-    def join(self, timeout: float) -> None:
-        """Wait until nothing of it uses the store any more; its workers have ended before."""
-        self.pulse.join(timeout)
-        with self._lock:
-            ended, self._ended = self._ended, []
-        for chores in ended:
-            chores.join(timeout)
+    def close(self) -> None:
+        """Wait until no thread of it has anything to do with the store any more."""
+        self.pulse.end(PATIENCE)
+        if self._last_chores is not None:
+            self._last_chores.join(PATIENCE)
 
     def _trouble(self, error: Exception) -> None:
         for engine in self.engines:
@@ -101,19 +100,10 @@ def _is_closed(client: Any) -> bool:
     return client is None or not client.status()
 
 
-def engines(client: Any) -> list[Engine]:
-    """The workers of a client that have not ended."""
+def known_crew(client: Any) -> Crew | None:
+    """The crew of a client, if it ever had one."""
     with _lock:
-        found = _crews.get(client)
-    return [] if found is None else found.engines
-
-
-def join(client: Any, timeout: float) -> None:
-    """Wait until nothing of a client's workers uses its store any more."""
-    with _lock:
-        found = _crews.get(client)
-    if found is not None:
-        found.join(timeout)
+        return _crews.get(client)
 
 
 def _forget() -> None:

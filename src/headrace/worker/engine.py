@@ -23,6 +23,8 @@ from headrace.worker.status import Switch
 HAND_BACK = 5.0
 """How long the end of a worker waits for the store to take back what was not done."""
 
+GLANCE = 0.1
+
 
 class Lanes(Protocol):
     """Where handlers run: in threads, or on an event loop."""
@@ -166,7 +168,7 @@ class Engine:
         self.switch.begin_end()
         if threading.current_thread() is not self._settler:
             self.outbox.drain(HAND_BACK)
-        self._close()
+        self._close(GLANCE)
 
     def abandon(self) -> None:
         """Nothing runs any more, and nothing will: hand back everything."""
@@ -187,15 +189,27 @@ class Engine:
                 give_up = monotonic() + HAND_BACK
                 if not self.holds.wait_empty(lambda: give_up - monotonic()):
                     self.outbox.give_up()
-            self._close()
+            self._close(HAND_BACK)
 
-    def _close(self) -> None:
+    def _close(self, patience: float) -> None:
+        """End its threads, and see that they are through with the store."""
         self.lanes.close()
         self.switch.end()
+        self.intake.close(patience)
         self.outbox.wake()
+        if self.holds.is_empty:
+            self._await_settler(patience)
         self._ended(self)
-        self.intake.close()
         self._is_over.set()
+
+    def leave(self, patience: float) -> None:
+        """The client is about to be closed: what still runs has nobody to tell."""
+        self.outbox.leave()
+        self._await_settler(patience)
+
+    def _await_settler(self, patience: float) -> None:
+        if threading.current_thread() is not self._settler:
+            self._settler.join(patience)
 
     def _is_inside(self) -> bool:
         here = threading.current_thread()

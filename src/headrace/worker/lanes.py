@@ -80,13 +80,11 @@ class ThreadLanes:
         buffer = self._intake.buffer
         try:
             while index < self._size:
-                try:
-                    entry = buffer.popleft()
-                except IndexError:
+                entry = popped(buffer)
+                if entry is None:
                     if not self._wait(index):
                         return
-                    continue
-                if not entry.is_lost:
+                elif not entry.is_lost:
                     step(index, entry, buffer)
         finally:
             with self._turn:
@@ -149,14 +147,18 @@ class ThreadLanes:
         return 1 if self._handler.is_batch else max(free, 1)
 
 
+def popped(buffer: deque[Entry]) -> Entry | None:
+    """The next entry, if there is one: others take from the buffer too."""
+    try:
+        return buffer.popleft()
+    except IndexError:
+        return None
+
+
 def more(first: Entry, buffer: deque[Entry], most: int) -> list[Entry]:
     """Up to ``most`` entries, beginning with one that is out of the buffer already."""
     entries = [first]
-    while len(entries) < most:
-        try:
-            entry = buffer.popleft()
-        except IndexError:
-            break
+    while len(entries) < most and (entry := popped(buffer)) is not None:
         if not entry.is_lost:
             entries.append(entry)
     return entries

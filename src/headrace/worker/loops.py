@@ -10,7 +10,7 @@ from collections.abc import Callable
 from headrace.worker.claiming import Intake
 from headrace.worker.handlers import Handler
 from headrace.worker.holding import Entry
-from headrace.worker.lanes import more
+from headrace.worker.lanes import more, popped
 from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
 
@@ -133,9 +133,8 @@ class LoopLanes:
         """Start what can be started. On the loop."""
         buffer = self._intake.buffer
         while len(self._tasks) < self._size and not self._is_cut:
-            try:
-                entry = buffer.popleft()
-            except IndexError:
+            entry = popped(buffer)
+            if entry is None:
                 self._outbox.flush()
                 self._hungry.set()
                 return

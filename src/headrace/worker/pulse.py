@@ -27,13 +27,15 @@ class Pulse:
     def __init__(self, store: Store, client: ClientRow, is_closed: Callable[[], bool]) -> None:
         self._store = store
         self._is_closed = is_closed
+        self._is_ending = False
         self._client = client
         self._lock = threading.Lock()
         self._poked = threading.Event()
         self._working: tuple[Engine, ...] = ()
         self._leaving: tuple[Engine, ...] = ()
         self._thread: threading.Thread | None = None
-        self._last: threading.Thread | None = None
+        # The one that says farewell is not the one that beats any more.
+        self._last_thread: threading.Thread | None = None
         self._beat_at = self._wakes_at = 0.0
         self._counted: dict[str, tuple[float, int, float]] = {}
 
@@ -42,7 +44,7 @@ class Pulse:
         with self._lock:
             self._working += (engine,)
             if self._thread is None:
-                self._thread = self._last = threading.Thread(
+                self._thread = self._last_thread = threading.Thread(
                     target=self._run, name="headrace-pulse", daemon=True
                 )
                 self._thread.start()
@@ -55,11 +57,17 @@ class Pulse:
             self._leaving += (engine,)
         self.poke()
 
-    def join(self, timeout: float) -> None:
-        """Wait until the last beat is over: when there are no workers any more, it soon is."""
-        last = self._last
-        if last is not None and last is not threading.current_thread():
-            last.join(timeout)
+    def end(self, patience: float) -> None:
+        """Say farewell, and wait until that is said: the client is about to be closed."""
+        with self._lock:
+            thread, leaving = self._last_thread, self._leaving
+            self._is_ending = True
+        for engine in leaving:
+            engine.leave(patience)
+        self.poke()
+        if thread is not None:
+            thread.join(patience)
+        self._is_ending = False
 
     def poke(self) -> None:
         """Beat now: there is something to tell, or to hear."""
@@ -75,7 +83,7 @@ class Pulse:
         while True:
             with self._lock:
                 self._leaving = tuple(e for e in self._leaving if not e.holds.is_empty)
-                if not self._working and not self._leaving:
+                if self._is_ending or not (self._working or self._leaving):
                     self._thread = None
                     break
             # Until it is worked out: whoever comes after the look at what is held has to poke.

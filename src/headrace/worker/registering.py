@@ -17,12 +17,12 @@ from headrace.worker import crews
 from headrace.worker.claiming import Wishes
 from headrace.worker.engine import Engine
 from headrace.worker.handlers import Backoff
+from headrace.worker.holding import monotonic
 from headrace.worker.lanes import ThreadLanes
 from headrace.worker.loops import LoopLanes
 from headrace.worker.workers import DEFAULT_GRACE, AsyncWorker, Worker
 
 MOST = 10_000
-LAST_WORDS = 5.0
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -106,21 +106,24 @@ def register_worker(
     return worker
 
 
-def close_workers(client: Client, grace: float = DEFAULT_GRACE) -> None:
-    """Stop all workers of a client."""
-    for engine in crews.engines(client):
-        # All at once: the grace is one for all.
+def close_workers(client: Client | AsyncClient, grace: float = DEFAULT_GRACE) -> None:
+    """Stop all workers of a client, which is about to be closed; the grace is one for all."""
+    crew = crews.known_crew(client)
+    if crew is None:
+        return
+    over = monotonic() + grace
+    engines = crew.engines
+    for engine in engines:
         engine.switch.begin_end()
-    for engine in crews.engines(client):
-        engine.stop(grace)
-    crews.join(client, LAST_WORDS)
+    for engine in engines:
+        engine.stop(max(over - monotonic(), 0.0))
+    crew.close()
 
 
 async def aclose_workers(client: AsyncClient, grace: float = DEFAULT_GRACE) -> None:
     """``close_workers`` for an async client."""
-    engines = crews.engines(client)
-    await asyncio.gather(*(asyncio.to_thread(engine.stop, grace) for engine in engines))
-    await asyncio.to_thread(crews.join, client, LAST_WORDS)
+    if crews.known_crew(client) is not None:
+        await asyncio.to_thread(close_workers, client, grace)
 
 
 def _engine(

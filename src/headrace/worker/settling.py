@@ -73,7 +73,7 @@ class Outbox:
         self._taken = threading.Event()
         self._is_asleep = self._is_sending = False
         self._patience = Patience()
-        self._gives_up = False
+        self._gives_up = self._is_left = False
 
     def put(self, entry: Entry, outcome: Outcome) -> None:
         """Take what became of an item. Never waits."""
@@ -101,6 +101,11 @@ class Outbox:
         self._gives_up = True
         self._patience.end()
         self.wake()
+
+    def leave(self) -> None:
+        """The store is closed: touch it no more, the leases decide."""
+        self._is_left = True
+        self.give_up()
 
     def wait_room(self, most: int, is_wanted: Callable[[], bool]) -> None:
         """Wait while more outcomes than that are left: who claims must not run away from here."""
@@ -131,7 +136,7 @@ class Outbox:
     def _next(self) -> list[tuple[Entry, Outcome]]:
         """The outcomes that go together; none when it is over."""
         while not self._outcomes:
-            if self._is_over():
+            if self._is_over() or self._is_left:
                 return []
             # Who appends looks at this flag afterwards, so that one of us sees the other.
             self._is_asleep = True
@@ -154,7 +159,7 @@ class Outbox:
             if not entry.is_out and not entry.is_lost:
                 entry.is_out = True
                 parcels.append(self._packed(entry, outcome))
-        if parcels:
+        if parcels and not self._is_left:
             self._send(parcels)
 
     def _packed(self, entry: Entry, outcome: Outcome) -> Parcel:
@@ -168,53 +173,55 @@ class Outbox:
         reject = Reject(failure_of(error))
         return Parcel(entry, reject, said(entry.state, reject))
 
-    def _send(self, parcels: list[Parcel]) -> None:
+    def _send(self, parcels: list[Parcel], *, in_doubt: bool = False) -> None:
         while True:
             try:
                 answers = self._store.run(
                     self._store.settle(self._queue, [parcel.said for parcel in parcels])
                 )
             except Exception as error:  # whatever it is, the other outcomes have to go on
-                if self._is_retried(parcels, error):
+                self._listeners.trouble(error, "settle")
+                # It may have taken effect. Then the tokens do not count any more, and a repeat
+                # is answered "lost" and writes nothing; if not, it is settled by the repeat.
+                in_doubt = in_doubt or isinstance(error, OutcomeUnknown)
+                if not _is_passing(error):
+                    self._refuse(parcels, error, in_doubt=in_doubt)
+                elif self._gives_up:
+                    self._forget(parcels)
+                else:
+                    self._patience.pause()
                     continue
             else:
                 self._patience.restore()
-                self._settled(parcels, answers)
+                self._settled(parcels, answers, in_doubt=in_doubt)
             return
 
-    def _is_retried(self, parcels: list[Parcel], error: Exception) -> bool:
-        """See to a settle that failed; whether it is to be tried again as it is."""
-        self._listeners.trouble(error, "settle")
-        if isinstance(error, OutcomeUnknown):
-            # It may have been settled or not: the lease decides.
-            self._forget(parcels)
-        elif isinstance(error, HeadraceError) and error.retryable:
-            if not self._gives_up:
-                self._patience.pause()
-                return True
-            self._forget(parcels)
-        elif len(parcels) > 1:
-            # One of them is at fault; alone, each gets what it deserves.
+    def _refuse(self, parcels: list[Parcel], error: Exception, *, in_doubt: bool) -> None:
+        """One of them is at fault; alone, each gets what it deserves."""
+        if len(parcels) > 1:
             for parcel in parcels:
-                self._send([parcel])
+                self._send([parcel], in_doubt=in_doubt)
+            return
+        [parcel] = parcels
+        if parcel.said.commits or parcel.said.pushes or parcel.said.payload is not None:
+            self._send([self._refused(parcel.entry, error)], in_doubt=in_doubt)
         else:
-            [parcel] = parcels
-            if parcel.said.commits or parcel.said.pushes or parcel.said.payload is not None:
-                self._send([self._refused(parcel.entry, error)])
-            else:
-                self._forget(parcels)
-        return False
+            self._forget(parcels)
 
     def _forget(self, parcels: Iterable[Parcel]) -> None:
         self._holds.drop(parcel.entry for parcel in parcels)
 
-    def _settled(self, parcels: Sequence[Parcel], answers: Sequence[Settled]) -> None:
+    def _settled(
+        self, parcels: Sequence[Parcel], answers: Sequence[Settled], *, in_doubt: bool
+    ) -> None:
         numbers, listeners = self._numbers, self._listeners
         has_listeners = listeners.hears("data")
         for (entry, outcome, _), answer in zip(parcels, answers, strict=True):
             if answer.state == "lost":
-                numbers.lost += 1
-                listeners.tell("lost", Lost(item=item_of(entry.state)))
+                # In doubt nobody can tell whether it was lost, or settled the first time.
+                if not in_doubt:
+                    numbers.lost += 1
+                    listeners.tell("lost", Lost(item=item_of(entry.state)))
                 continue
             if not isinstance(outcome, Release):
                 numbers.done += 1
@@ -223,3 +230,10 @@ class Outbox:
                 item = item_of(entry.state)
                 listeners.tell("data", Done(item=item, outcome=outcome, settled=answer))
         self._holds.drop(parcel.entry for parcel in parcels)
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether the same settle may succeed later."""
+    if isinstance(error, OutcomeUnknown):
+        return True
+    return isinstance(error, HeadraceError) and error.retryable

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from headrace.contract.items import ClientRow, Pushed, WorkerRow
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, new_calls, page
+from headrace.contract.shared import check_seq, merged, new_calls, page, shares, spans
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -19,7 +19,6 @@ from headrace.contract.values import (
     Part,
     Promised,
     RangeQuery,
-    Span,
 )
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
@@ -110,31 +109,36 @@ class MemoryTopics:
     def _commit(self, calls: Sequence[CommitCall]) -> list[CommitOutcome]:
         now = self.now()
         taken = {key for key, (until, _, _) in self.data.once.items() if until > now}
-        parts = [part for call in new_calls(calls, taken) for part in call.parts]
-        ts = max(now, *(self.topic_data(part.topic).last_ts for part in parts), 0)
-        return [self._commit_one(call, now, ts) for call in calls]
+        fresh = new_calls(calls, taken)
+        written = self.append([part for call in fresh for part in call.parts])
+        mine = dict(zip(map(id, fresh), shares(fresh, written), strict=True))
+        return [self._answer(call, mine.get(id(call)), now) for call in calls]
 
-    def _is_taken(self, call: CommitCall, now: int) -> bool:
-        return call.key in self.data.once and self.data.once[call.key][0] > now
+    def _answer(
+        self, call: CommitCall, written: Committed | Promised | None, now: int
+    ) -> CommitOutcome:
+        if written is not None:
+            assert isinstance(written, Committed)
+            if call.key is not None:
+                entry = (now + call.key_ttl_ms, call.digest, written)
+                self.put(self.data.once, call.key, entry)
+            return written
+        assert call.key is not None
+        _, digest, outcome = self.data.once[call.key]
+        return outcome if digest == call.digest else KeyConflict(call.key)
 
-    def _commit_one(self, call: CommitCall, now: int, ts: int) -> CommitOutcome:
-        if call.key is None:
-            return self.append(call.parts, ts)
-        if self._is_taken(call, now):
-            _, digest, outcome = self.data.once[call.key]
-            return outcome if digest == call.digest else KeyConflict(call.key)
-        outcome = self.append(call.parts, ts)
-        self.put(self.data.once, call.key, (now + call.key_ttl_ms, call.digest, outcome))
-        return outcome
+    def append(self, parts: Sequence[Part]) -> Committed:
+        """Number the parts and keep them, neighbours in one row as everywhere."""
+        if not parts:
+            return Committed(0, ())
+        now = self.now()
+        ts = max(now, *(self.topic_data(part.topic).last_ts for part in parts))
+        places = spans(parts, {p.topic: self.topic_data(p.topic).next_seq for p in parts})
+        for row in merged(parts):
+            self._append_one(row, ts)
+        return Committed(ts, places, ts - now)
 
-    def append(self, parts: Sequence[Part], ts: int | None = None) -> Committed:
-        """Number the parts and keep them."""
-        if ts is None:
-            ts = max(self.now(), *(self.topic_data(part.topic).last_ts for part in parts), 0)
-        spans = tuple(self._append_one(part, ts) for part in parts)
-        return Committed(ts, spans, ts - self.now()) if parts else Committed(0, ())
-
-    def _append_one(self, part: Part, ts: int) -> Span:
+    def _append_one(self, part: Part, ts: int) -> None:
         topic = self.topic_data(part.topic)
         seq, last_ts = topic.next_seq, topic.last_ts
 
@@ -146,7 +150,6 @@ class MemoryTopics:
         self.data.announced.add(part.topic)
         topic.batches.append(Batch(seq, part.count, ts, part.body, part.headers))
         topic.next_seq, topic.last_ts = seq + part.count, ts
-        return Span(part.topic, seq, part.count)
 
     def resolve(self, promised: Promised) -> Op[Committed | None]:
         raise AssertionError("memory numbers at once and promises nothing")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import select
+from typing import Any
+
 import psycopg
 from psycopg import errors as pg
+from psycopg.pq import ConnStatus
 
 from headrace.errors import HeadraceError, StoreBusy, StoreError, StoreUnavailable
 
@@ -31,6 +35,24 @@ def is_lost(error: psycopg.Error, connection: object) -> bool:
         chain = chain.__cause__ or chain.__context__
     # Without a code the error is not the server's word but trouble in reaching it.
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def has_ended(connection: Any) -> bool:
+    """Whether the server has closed an idle connection, as far as can be seen from here."""
+    pgconn = connection.pgconn
+    poller = select.poll()
+    poller.register(pgconn.socket, select.POLLIN)
+    # Words of farewell may come before the end itself; a few looks see both.
+    for _ in range(3):
+        if not poller.poll(0):
+            return False
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        if pgconn.status == ConnStatus.BAD:
+            return True
+    return True
 
 
 def is_prepare_trouble(error: psycopg.Error) -> bool:

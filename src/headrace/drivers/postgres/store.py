@@ -365,6 +365,10 @@ class PostgresStore(Runner, Maintenance, Following):
         """Send statements outside of a transaction: several in one go are one all the same."""
         self.probe(op.name, point)
         self.probe(op.name, "commit")
+        if failures.has_ended(connection):
+            # Noticed before anything was sent, so nothing is in doubt.
+            gone = psycopg.OperationalError("the server has closed the connection")
+            raise TryAgain(failures.unavailable(gone, self.address))
         opening = () if op.relaxed else self._opening
         try:
             rows = yield Send(connection, opening + statements, to_the_end=True)

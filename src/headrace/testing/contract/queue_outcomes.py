@@ -173,6 +173,18 @@ class OutcomeContract(QueueContract):
         assert [q.settle(item, other).state for other in KINDS] == ["lost"] * 6
         assert q.counts() == before
 
+    def test_a_late_completion_is_lost(self, desk: Desk, q: Queue, clock: FakeClock) -> None:
+        """A zombie that completes what another has by now, alone or among its own, gets nothing."""
+        q.fill(2)
+        old = q.claim_one(lease_ms=1000)
+        clock.advance(1)
+        [again, other] = q.claim(2, lease_ms=60_000)
+        assert again.id == old.id
+        assert q.settle(old, "complete").state == "lost"
+        late = [said(old, "complete"), said(other, "complete")]
+        assert [answer.state for answer in desk.settle("q", late)] == ["lost", "completed"]
+        assert q.settle(again, "complete").state == "completed"
+
     def test_an_item_twice_in_one_call_is_settled_once(self, desk: Desk, q: Queue) -> None:
         """By the first of the two."""
         q.fill(1)

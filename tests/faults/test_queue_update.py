@@ -1,0 +1,62 @@
+"""New settings for a queue while three processes work on it, one of which does not answer."""
+
+import os
+import signal
+
+import pytest
+
+import headrace
+from faults.crew import Crew
+from faults.waiting import until
+from headrace.errors import UpdateRefused
+
+LIMIT = 4.0
+
+
+def test_an_update_names_who_did_not_answer(durable_url: str, crew: Crew) -> None:
+    """Two stop and go on under the new settings; the third is stopped by SIGSTOP, is named in
+    the report, and gets nothing until it has the new settings too."""
+    with headrace.connect(durable_url) as hr:
+        q = hr.queue("q", dead_threshold=5)
+        children = [crew.start("queue_worker", url=durable_url) for _ in range(3)]
+        for child in children:
+            until(child.is_at_work, "a worker")
+        until(lambda: len(hr.workers("q")) == 3, "three workers")
+        stuck = children[0]
+        os.kill(stuck.process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(UpdateRefused) as refused:
+                hr.update("q", dead_threshold=7, time_limit=LIMIT, strict=True)
+            assert [worker.pid for worker in refused.value.unanswered] == [stuck.process.pid]
+            assert q.info().version == 1
+
+            report = hr.update("q", dead_threshold=7, time_limit=LIMIT)
+            assert report.is_changed
+            assert [worker.pid for worker in report.unanswered] == [stuck.process.pid]
+            others = {child.process.pid for child in children[1:]}
+            assert {worker.pid for worker in report.stopped} == others
+            assert (q.info().version, q.info().settings.dead_threshold) == (2, 7)
+
+            # The others are at work again, under the new settings.
+            q.push_many([{"n": n} for n in range(20)])
+            until(lambda: q.stats().processed == 20, "the work of two")
+            until(
+                lambda: [w.version for w in hr.workers("q") if w.pid in others] == [2, 2],
+                "workers that know the new settings",
+            )
+        finally:
+            os.kill(stuck.process.pid, signal.SIGCONT)
+        until(
+            lambda: {(w.version, w.current) for w in hr.workers("q")} == {(2, "running")},
+            "the third, back at work",
+        )
+        report = hr.update("q", dead_threshold=9, time_limit=30)
+        assert len(report.stopped) == 3
+        assert report.unanswered == ()
+        q.push_many([{"n": n} for n in range(20)])
+        until(lambda: q.stats().processed == 40, "the work of three")
+        for child in children:
+            child.finish()
+        done = [entry for entry in crew.entries() if "item" in entry.intent]
+        assert len(done) == 40
+        assert hr.workers("q") == []
