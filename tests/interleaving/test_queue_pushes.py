@@ -14,8 +14,15 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("unique", ["live", "forever"])
-@pytest.mark.parametrize("modes", [("push", "push"), ("push", "upsert"), ("upsert", "upsert")])
+@pytest.mark.parametrize(
+    ("modes", "unique"),
+    [
+        (("push", "push"), "live"),
+        (("push", "upsert"), "live"),
+        (("upsert", "upsert"), "live"),
+        (("push", "push"), "forever"),
+    ],
+)
 def test_two_pushes_of_one_subject_make_one_item(stage, modes, unique):
     """Both are told the same id; one made the item, the other found it."""
     stepper, clients = stage.act(2)

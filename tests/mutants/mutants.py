@@ -22,7 +22,7 @@ PROCS = "headrace.drivers.relational.procs:Procs"
 TOPICS = "headrace.drivers.relational.topics:Topics"
 CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
 PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
-QUEUES_ON_SQLITE = ("tests/state/test_queue_state.py", "sqlite")
+QUEUES_ON_SQLITE = ("tests/state/test_queue_state.py", "queues_in_sqlite")
 
 
 class StalePatch(Exception):
@@ -125,9 +125,17 @@ def interleaving(file: str, driver: str, *words: str) -> tuple[str, str]:
     return f"tests/interleaving/test_{file}.py", " and ".join((driver, *words))
 
 
+def lost_answer(*words: str) -> tuple[str, str]:
+    """The test in which the answer to one operation gets lost."""
+    return (
+        "tests/faults/test_lost_commit.py",
+        " and ".join(("not_noticed", "blocking", "after", *words)),
+    )
+
+
 def contract(driver: str, *words: str) -> tuple[str, str]:
     """Tests of the contract on one driver."""
-    return f"tests/contract/test_{driver}.py", " and ".join(words)
+    return f"tests/contract/test_{driver}.py", " and ".join((*words, "blocking"))
 
 
 MUTANTS = (
@@ -451,5 +459,128 @@ MUTANTS = (
         "claims are not counted",
         QUEUES_ON_SQLITE,
         (Patch("headrace.drivers.sqlite.queueing:claim_at_once", "picked=len(items)", "picked=0"),),
+    ),
+    Mutant(
+        "claims at once do not lock",
+        interleaving("queue_claims", "postgres", "two_claims"),
+        (
+            SchemaPatch(
+                "postgres",
+                "            where i.queue = target.id and i.state = 1\n"
+                "            order by i.rank, i.position limit most\n"
+                "            for no key update skip locked",
+                "            where i.queue = target.id and i.state = 1\n"
+                "            order by i.rank, i.position limit most",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims do not lock",
+        interleaving("queue_claims", "postgres", "two_claims"),
+        (SqlPatch("postgres", "first_items", "for no key update skip locked", ""),),
+    ),
+    Mutant(
+        "items in flight are changed",
+        interleaving("queue_claims", "sqlite", "in_flight"),
+        (Patch(f"{PUSHES}._upsert", "if item.state == State.ACTIVE:", "if False:"),),
+    ),
+    Mutant(
+        "upserts do not lock",
+        interleaving("queue_outcomes", "postgres", "newer_content"),
+        (SqlPatch("postgres", "find_subjects", "for no key update", ""),),
+    ),
+    Mutant(
+        "outcomes do not lock",
+        interleaving("queue_outcomes", "postgres", "end_of_the_lease"),
+        (SqlPatch("postgres", "load_items", "for no key update", ""),),
+    ),
+    Mutant(
+        "a subject taken just now is not looked at again",
+        interleaving("queue_pushes", "postgres", "one_subject"),
+        (Patch(f"{PUSHES}._push_some", "            later += mine\n", ""),),
+    ),
+    Mutant(
+        "subjects that count for ever are taken twice",
+        interleaving("queue_pushes", "postgres", "counts_for_ever"),
+        (Patch(f"{PUSHES}._take_subjects", "if subject not in taken", "if False"),),
+    ),
+    Mutant(
+        "redrives lose what cannot come",
+        interleaving("queue_pushes", "postgres", "another_queue"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.dead_items:DeadItems._redrive_one",
+                "    if not (yield from ledger.write()):\n        return False\n",
+                "    yield from ledger.write()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies of dead items are lost",
+        interleaving("queue_pushes", "postgres", "copy"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.base:QueueBase._pass_on",
+                "must_come=True",
+                "must_come=False",
+            ),
+        ),
+    ),
+    Mutant(
+        "counts are folded from what stays",
+        interleaving("queue_numbers", "postgres", "folded"),
+        (
+            SqlPatch(
+                "postgres",
+                "fold_tallies",
+                "from gone group by queue",
+                "from headrace.tally where queue = %(queue)s group by queue",
+            ),
+        ),
+    ),
+    Mutant(
+        "completions leave no receipt",
+        lost_answer("complete"),
+        (
+            SchemaPatch(
+                "postgres",
+                "select target, receipt, headrace.clock()",
+                "select target, null::uuid, headrace.clock()",
+            ),
+        ),
+    ),
+    Mutant(
+        "pushes leave no receipt",
+        lost_answer("push", "several"),
+        (
+            SchemaPatch(
+                "postgres",
+                "select queue_id, receipt, moment,",
+                "select queue_id, null::uuid, moment,",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims are not found by their token",
+        lost_answer("claim", "items"),
+        (Patch(f"{CLAIMS}.claim_steps", "if is_repeat:", "if False:"),),
+    ),
+    Mutant(
+        "pushes go by old settings",
+        contract("postgres", "uses_are_remembered"),
+        (
+            SchemaPatch(
+                "postgres",
+                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                "    where q.id = queue_id and q.version = queue_version and q.is_live;",
+                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                "    where q.id = queue_id and q.is_live;",
+            ),
+        ),
+    ),
+    Mutant(
+        "every driver sends all to the back",
+        contract("sqlite", "to_the_back_or_to_its_place"),
+        (Patch("headrace.model.items:_back", 'if where == "front"', "if False"),),
     ),
 )

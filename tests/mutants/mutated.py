@@ -6,6 +6,7 @@ server that somebody else started and will stop.
 
 import os
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -19,6 +20,7 @@ class BorrowedPostgres:
     """As much of ``PrivatePostgres`` as the tests use, on a server that runs already."""
 
     url = os.environ["HEADRACE_POSTGRES"]
+    port = urlsplit(url).port
 
     def __enter__(self) -> Self:
         return self

@@ -44,7 +44,8 @@ def run(url: str, places: set[str], words: str, *, mutant: str, examples: str) -
             "HEADRACE_MUTANT": mutant,
             "HEADRACE_POSTGRES": url,
             "HEADRACE_EXAMPLES": examples,
-            "PYTHONPATH": str(HERE),
+            # The tree that these tests are in, wherever the package is installed from.
+            "PYTHONPATH": os.pathsep.join((str(HERE), str(ROOT / "src"))),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -63,8 +64,12 @@ def run_mutant(url: str, mutant: Mutant) -> Verdict:
 def run_without(url: str, mutants: Sequence[Mutant]) -> Verdict:
     """The tests of all these mutants together, with none of them made."""
     places = {mutant.tests[0] for mutant in mutants}
-    words = " or ".join(sorted({f"({mutant.tests[1]})" for mutant in mutants}))
-    return run(url, places, words, mutant="", examples="0.2")
+    words = {
+        # The name of a file is a word as well; a folder's is not.
+        f"({Path(place).name} and {words})" if place.endswith(".py") else f"({words})"
+        for place, words in (mutant.tests for mutant in mutants)
+    }
+    return run(url, places, " or ".join(sorted(words)), mutant="", examples="0.2")
 
 
 @pytest.fixture(scope="module")
