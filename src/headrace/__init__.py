@@ -26,6 +26,7 @@ from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
+from headrace.core.where import where
 from headrace.core.why import Why
 from headrace.default import (
     ack_queue,
@@ -81,13 +82,19 @@ from headrace.errors import HeadraceError
 from headrace.model.collecting import MaintenanceReport
 from headrace.model.failures import Failure
 from headrace.model.items import State
+from headrace.model.keyvalues import KeyValues
+from headrace.model.patterns import MatchQuery
 from headrace.model.procs import Lag, ProcInfo
+from headrace.model.queries import Query
 from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
+from headrace.model.selections import KeyQuery, Selection
+from headrace.model.typed import ANY, Value, typed
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ANY",
     "AckOpts",
     "AckQueue",
     "Acked",
@@ -119,16 +126,20 @@ __all__ = [
     "Headrace",
     "HeadraceError",
     "Item",
+    "KeyQuery",
+    "KeyValues",
     "Lag",
     "Live",
     "LoggedError",
     "MaintenanceReport",
+    "MatchQuery",
     "Message",
     "Outcome",
     "Proc",
     "ProcInfo",
     "Push",
     "PushResult",
+    "Query",
     "Queue",
     "QueueInfo",
     "QueueReport",
@@ -138,6 +149,7 @@ __all__ = [
     "Record",
     "Replay",
     "Sample",
+    "Selection",
     "Settled",
     "SimpleQueue",
     "State",
@@ -146,6 +158,7 @@ __all__ = [
     "TopicInfo",
     "Transaction",
     "UpdateReport",
+    "Value",
     "Why",
     "WorkerInfo",
     "ack_queue",
@@ -193,6 +206,7 @@ __all__ = [
     "topic_info",
     "topics",
     "transaction",
+    "typed",
     "unique_ack_queue",
     "unique_queue",
     "update",
@@ -200,5 +214,6 @@ __all__ = [
     "upsert_many",
     "using",
     "wait_for_procs",
+    "where",
     "workers",
 ]
