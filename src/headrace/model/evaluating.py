@@ -101,7 +101,7 @@ def _count_test(fewest: int, most: int | None) -> Test:
 
 def _key_test(key: str, asked: KeyQuery) -> Test:
     accepted = _accepted(asked)
-    if accepted is not None and len(accepted) == 1:
+    if asked.comparison in ("=", "!=") and accepted is not None and len(accepted) == 1:
         # By far the most frequent question, so without a call in between.
         [only] = accepted
         if asked.comparison == "=":
