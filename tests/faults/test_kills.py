@@ -50,7 +50,11 @@ def test_killed_workers_skip_and_repeat_nothing(
 def storm(crew: Crew, rng: random.Random, program: str, places: list[dict]) -> list[Entry]:
     """What many processes had to say that were killed, one by one."""
     child = crew.start(
-        "storm", seed=rng.getrandbits(32), kills=KILLS, victims=program, places=places
+        "storm",
+        seed=rng.getrandbits(32),
+        kills=KILLS,
+        victims=[program] * len(places),
+        places=places,
     )
     child.await_end()
     entries = crew.entries()

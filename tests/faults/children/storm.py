@@ -7,11 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from faults.children import committer, worker
+from faults.children import committer, consumer, producer, worker
 from faults.children.forks import fork, kill
 from faults.waiting import until
 
-PROGRAMS = {"committer": committer.main, "worker": worker.main}
+PROGRAMS = {
+    "committer": committer.main,
+    "worker": worker.main,
+    "producer": producer.main,
+    "consumer": consumer.main,
+}
 
 
 class Victim:
@@ -29,9 +34,9 @@ class Victim:
 
 
 def main(
-    ledger: str, name: str, seed: int, kills: int, victims: str, places: list[dict[str, Any]]
+    ledger: str, name: str, seed: int, kills: int, victims: list[str], places: list[dict[str, Any]]
 ) -> None:
-    """Each of ``places`` is the arguments of a program of which one is always there."""
+    """At each of ``places`` there is always a victim of its kind, with these arguments."""
     rng = random.Random(seed)
     lives = 0
 
@@ -40,7 +45,7 @@ def main(
         lives += 1
         path = Path(f"{ledger}.{lives}")
         # A first outcome at the least: everybody gets something done.
-        return Victim(victims, f"life{lives}", path, rng.randint(3, 15), **places[place])
+        return Victim(victims[place], f"life{lives}", path, rng.randint(3, 15), **places[place])
 
     working = {place: start(place) for place in range(len(places))}
     try:
