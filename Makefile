@@ -18,8 +18,8 @@ demo: $(READY) ## orders to invoices on SQLite, in a few seconds
 test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
 	$(BIN)/pytest $(ARGS)
 
-soak: $(READY) postgres ## the random tests for an hour or so, the storms for minutes
-	HEADRACE_EXAMPLES=50 HEADRACE_KILLS=3000 $(BIN)/pytest tests/state tests/interleaving tests/faults $(ARGS)
+soak: $(READY) postgres ## storms of kills and deadlocks for minutes (ARGS="-k storm" for some)
+	HEADRACE_KILLS=$${HEADRACE_KILLS:-2000} $(BIN)/pytest tests/faults -rP $(ARGS)
 
 check: $(READY) ## lint, format, types and layers
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """A queue for storms, and what must hold when one is over."""
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,8 +33,14 @@ def await_silence(postgres: PrivatePostgres) -> None:
 
 def check_queue(hr: Any, entries: Iterable[Entry], queue: str = "q") -> Backlog:
     """The queue holds what the ledgers say, and its running counts are right."""
-    check_items(entries, items(hr, queue, *State))
-    return check_counts(hr, queue)
+    sums = check_items(entries, items(hr, queue, *State))
+    backlog = check_counts(hr, queue)
+    counts = backlog.counts
+    there = counts.planned + counts.pending + counts.active
+    assert (counts.entered, there, counts.dead) == (sums.pushed, sums.waiting, sums.dead)
+    # Shown when a test fails, and by -rP.
+    sys.stdout.write(f"{sums}\n")
+    return backlog
 
 
 def items(hr: Any, queue: str, *states: State) -> list[Any]:

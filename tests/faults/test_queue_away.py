@@ -54,6 +54,7 @@ def test_work_on_queues_goes_on_when_the_server_is_back(
             )
         crew.start("producer", url=fragile.url, queue="q")
         crew.start("consumer", url=fragile.url, queue="q")
+        crew.start("hand", url=fragile.url, queue="q")
         ledgers = [*work.ledgers.values(), *(child.ledger for child in crew.children)]
         await_progress(ledgers, work)
         for fault in faults:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,15 @@ from headrace.testing.queue_sides import live
 
 Place = tuple[str, int]
 ENDS = {"complete": "completed", "kill": "dead", "drop": "dropped"}
+
+
+class Sums(NamedTuple):
+    """What became of all that was pushed; done is also what was settled by one who died over it."""
+
+    pushed: int
+    done: int
+    waiting: int
+    dead: int
 
 
 def content(name: str, place: int) -> str:
@@ -32,7 +42,7 @@ def place_of(item: ItemState) -> Place:
     return found["call"], found["place"]
 
 
-def check_items(entries: Iterable[Entry], found: Iterable[ItemState | EndedItem]) -> None:
+def check_items(entries: Iterable[Entry], found: Iterable[ItemState | EndedItem]) -> Sums:
     """Each document is an item once, or was settled once; acknowledged ones are not lost."""
     everything = list(entries)
     pushes = [entry for entry in everything if "documents" in entry.intent]
@@ -43,12 +53,18 @@ def check_items(entries: Iterable[Entry], found: Iterable[ItemState | EndedItem]
     seen = {(call, place) for entry in settlements for call, place in entry.intent["items"]}
     known = {(entry.name, n) for entry in pushes for n in range(entry.intent["documents"])}
     assert set(there) | seen <= known, f"never pushed: {(set(there) | seen) - known}"
+    pushed = 0
     for entry in pushes:
         places = [(entry.name, n) for n in range(entry.intent["documents"])]
         came = [place in there or place in seen for place in places]
         assert all(came) or (entry.outcome is None and not any(came)), f"{entry} is not whole"
         for place in places if any(came) else ():
+            pushed += 1
             _check(place, there.get(place), ends.get(place), doubts[place])
+    states = Counter(State(live(item).state) for item in there.values())
+    dead = states[State.DEAD]
+    waiting = len(there) - dead - states[State.COMPLETED]
+    return Sums(pushed, done=pushed - waiting - dead, waiting=waiting, dead=dead)
 
 
 def _there(found: Iterable[ItemState | EndedItem]) -> dict[Place, ItemState | EndedItem]:

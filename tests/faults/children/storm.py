@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from faults.children import committer, consumer, producer, worker
+from faults.children import committer, consumer, hand, producer, worker
 from faults.children.forks import fork, kill
 from faults.waiting import until
 
@@ -16,18 +16,27 @@ PROGRAMS = {
     "worker": worker.main,
     "producer": producer.main,
     "consumer": consumer.main,
+    "hand": hand.main,
 }
 
 
 class Victim:
     """One life of a process; it is spared until it has written some lines."""
 
-    def __init__(self, program: str, name: str, ledger: Path, lines: int, **rest: Any) -> None:
+    def __init__(
+        self, program: str, name: str, ledger: Path, rng: random.Random, **rest: Any
+    ) -> None:
         self._ledger = ledger
-        self._lines = lines
+        # A first outcome at the least: everybody gets something done.
+        self._lines = rng.randint(3, 15)
         ledger.touch()
-        main = PROGRAMS[program]
-        self.pid = fork(lambda: main(name=name, ledger=str(ledger), **rest))
+        seed = rng.getrandbits(32)
+
+        def live() -> None:
+            random.seed(seed)
+            PROGRAMS[program](name=name, ledger=str(ledger), **rest)
+
+        self.pid = fork(live)
 
     def is_due(self) -> bool:
         return self._ledger.read_bytes().count(b"\n") >= self._lines
@@ -44,8 +53,7 @@ def main(
         nonlocal lives
         lives += 1
         path = Path(f"{ledger}.{lives}")
-        # A first outcome at the least: everybody gets something done.
-        return Victim(victims[place], f"life{lives}", path, rng.randint(3, 15), **places[place])
+        return Victim(victims[place], f"life{lives}", path, rng, **places[place])
 
     working = {place: start(place) for place in range(len(places))}
     try:
