@@ -40,6 +40,7 @@
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
     ├── NotConnected            no_active_node
+    ├── SparkUnavailable        spark_unavailable
     └── StoreError
         ├── StoreUnavailable    store_unavailable    retryable
         ├── StoreBusy           store_busy           retryable
@@ -326,6 +327,12 @@ class NotConnected(HeadraceError, PushError, UpsertError, CreateError, RefError)
     """There is no open client to do this with."""
 
     code = "no_active_node"
+
+
+class SparkUnavailable(HeadraceError):
+    """PySpark, or a Java it can run on, is missing or does not start."""
+
+    code = "spark_unavailable"
 
 
 class StoreError(HeadraceError, PushError, UpsertError, CreateError, RefError):
