@@ -19,6 +19,7 @@
     │   ├── UnknownSeq          invalid_tone_id_search
     │   ├── UnknownProc         invalid_proc
     │   ├── UnknownQueue        unknown_queue
+    │   ├── UnknownSink         unknown_sink
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -36,6 +37,10 @@
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
+    ├── SinkError
+    │   ├── SinkTaken           sink_taken
+    │   ├── SinkRewound         sink_rewound
+    │   └── StageLost           stage_lost           retryable
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -200,6 +205,12 @@ class UnknownQueue(NotFound):
     code = "unknown_queue"
 
 
+class UnknownSink(NotFound):
+    """No query has written to the sink, or it was reset."""
+
+    code = "unknown_sink"
+
+
 class UnknownItem(NotFound):
     """The queue has no item of that id or subject (any more)."""
 
@@ -302,6 +313,31 @@ class RegisterWorkerError(QueueError):
     """The client has a worker for the queue already."""
 
     code = "register_worker"
+
+
+class SinkError(HeadraceError):
+    """What was staged cannot be published; nothing was written."""
+
+    code = "sink_error"
+
+
+class SinkTaken(SinkError):
+    """The sink belongs to another query: a checkpoint was lost, or two queries share a name."""
+
+    code = "sink_taken"
+
+
+class SinkRewound(SinkError):
+    """The query repeats what the sink has, and not as it was: its checkpoint was put back."""
+
+    code = "sink_rewound"
+
+
+class StageLost(SinkError):
+    """What was staged is not there, or not all of it: the task has to be run again."""
+
+    code = "stage_lost"
+    retryable = True
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):
