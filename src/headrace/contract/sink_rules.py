@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -92,6 +93,11 @@ def check_stage(stage: Staged, found: Mapping[str, tuple[int, int]]) -> None:
                 token=stage.token,
                 target=target,
             )
+
+
+def digest_of(publication: Publication) -> str:
+    """What tells one publication from another."""
+    return hashlib.blake2b(msgspec.json.encode(publication), digest_size=16).hexdigest()
 
 
 def unknown_sink(name: str) -> UnknownSink:

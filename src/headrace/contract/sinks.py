@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from headrace.contract.op import Op
-from headrace.contract.values import Part, Span
+from headrace.contract.values import AckResult, Part, Span
 
 QUEUE = "queue/"
 """What stands before a queue's name where a part may go to a topic or to a queue."""
@@ -116,6 +116,15 @@ class SinkStore(Protocol):
 
         The topics stay locked for a time that does not depend on how much is published, where
         rows are staged in the database itself.
+        """
+        ...
+
+    def ack_publish(self, proc: str, token: str, publication: Publication) -> Op[AckResult]:
+        """``ack`` of a proc's claim and ``publish`` in one transaction: both or neither.
+
+        A repeat with the token of the last ack and the same publication publishes nothing and
+        gets the same answer; with another it raises ``ClaimLost``. The claim is the fence: the
+        publication has no other, and no key.
         """
         ...
 

@@ -11,13 +11,14 @@ from headrace.contract.op import Op
 from headrace.contract.sink_rules import (
     as_replay,
     check_stage,
+    digest_of,
     records_of,
     replayed,
     topics_of,
     unknown_sink,
 )
 from headrace.contract.sinks import QUEUE, Publication, Published, SinkInfo
-from headrace.contract.values import Part, Span
+from headrace.contract.values import AckResult, Committed, Part, Span
 from headrace.drivers.memory.following import MemoryFollowing
 from headrace.drivers.memory.topics import immediate
 from headrace.model.items import Document
@@ -60,6 +61,14 @@ class MemorySinks(MemoryFollowing):
         elif key is not None:
             self.put(self.data.once_published, key, (self.now() + KEY_MS, published))
         return published
+
+    def ack_publish(self, proc: str, token: str, publication: Publication) -> Op[AckResult]:
+        def write() -> Committed:
+            published = self._move_staged(publication)
+            return Committed(published.ts, published.spans)
+
+        digest = digest_of(publication)
+        return immediate("ack_publish", lambda: self.acked(proc, token, digest, write))
 
     def _move_staged(self, publication: Publication) -> Published:
         records = records_of(publication.stages)

@@ -13,13 +13,14 @@ from headrace.contract.op import Op, Steps
 from headrace.contract.sink_rules import (
     as_replay,
     decode_published,
+    digest_of,
     encode_published,
     records_of,
     replayed,
     unknown_sink,
 )
 from headrace.contract.sinks import Publication, Published, SinkInfo
-from headrace.contract.values import Span
+from headrace.contract.values import AckResult, Committed, Span
 from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.sql import Announce, Row
 from headrace.drivers.relational.topics import Head
@@ -46,6 +47,14 @@ class Sinks(Following):
         published = yield from self.published(publication)
         yield from self._leave(publication, published)
         return published
+
+    def ack_publish(self, proc: str, token: str, publication: Publication) -> Op[AckResult]:
+        def write() -> Steps[Committed]:
+            published = yield from self.published(publication)
+            return Committed(published.ts, published.spans)
+
+        digest = digest_of(publication)
+        return Op("ack_publish", lambda: self.acked(proc, token, digest, write), repeatable=True)
 
     def published(self, publication: Publication) -> Steps[Published]:
         """Move what is staged to where it belongs."""

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.contract.sinks import Fence, Publication, Published, Staged, StagedCount
 from headrace.contract.values import Part, Span
-from headrace.errors import SinkRewound, SinkTaken, StageLost, UnknownSink, UnknownTopic
+from headrace.errors import ClaimLost, SinkRewound, SinkTaken, StageLost, UnknownSink, UnknownTopic
 from headrace.model.items import Document
 from headrace.model.tokens import claim_token
 from headrace.testing.clocks import FakeClock
@@ -252,6 +252,38 @@ class SinkContract(Contract):
             self._publish(desk, counted(token, documents("q", "a")), key="k")
         with pytest.raises(StageLost):
             self._publish(desk, counted(token, numbered("t", 1, 2)), key="k")
+
+    def test_ack_and_publish_happen_together(self, hr: Any, desk: Desk) -> None:
+        """The proc moves behind its claim, and the records are there, once."""
+        fill(hr, 2, "in")
+        claim = hr.proc("p", topic="in").claim(2)
+        staged = self._stage(desk, numbered("t", 1), documents("q", "a"))
+        publication = Publication(stages=(staged,))
+        result = desk.ack_publish("p", claim.token, publication)
+        assert result.range == f"{claim[0].id}..{claim[1].id}"
+        assert result.committed.spans == (Span("t", 0, 1),)
+        assert desk.ack_publish("p", claim.token, publication) == result
+        with pytest.raises(ClaimLost):
+            desk.ack_publish("p", claim.token, Publication(stages=()))
+        assert hr.length("t") == 1
+        assert len(hr.ref("q").claim(9)) == 1
+        assert hr.proc("p").lag().records == 0
+
+    def test_a_lost_claim_publishes_nothing(self, hr: Any, desk: Desk) -> None:
+        """And a stage that is not whole acks nothing."""
+        fill(hr, 1, "in")
+        proc = hr.proc("p", topic="in")
+        token = proc.claim().token
+        staged = self._stage(desk, numbered("t", 1))
+        with pytest.raises(StageLost):
+            lost = counted(claim_token(), numbered("t", 1))
+            desk.ack_publish("p", token, Publication(stages=(staged, lost)))
+        assert proc.lag().records == 1
+        proc.reclaim()
+        with pytest.raises(ClaimLost):
+            desk.ack_publish("p", token, Publication(stages=(staged,)))
+        with pytest.raises(UnknownTopic):
+            hr.range("t")
 
     def test_what_is_discarded_cannot_be_published(self, hr: Any, desk: Desk) -> None:
         """But what was published stays."""
