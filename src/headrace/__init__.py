@@ -18,10 +18,12 @@ from headrace.client.live import AsyncLive, Live
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
+from headrace.client.sinks import AsyncSink, Sink
 from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.client.updating import UpdateReport
 from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
+from headrace.contract.sinks import SinkInfo
 from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
@@ -63,6 +65,8 @@ from headrace.default import (
     set_queue_defaults,
     settle,
     simple_queue,
+    sink,
+    sinks,
     stats,
     status,
     topic,
@@ -109,6 +113,7 @@ __all__ = [
     "AsyncQueue",
     "AsyncReplay",
     "AsyncSimpleQueue",
+    "AsyncSink",
     "AsyncTopic",
     "AsyncTransaction",
     "Backoff",
@@ -152,6 +157,8 @@ __all__ = [
     "Selection",
     "Settled",
     "SimpleQueue",
+    "Sink",
+    "SinkInfo",
     "State",
     "Status",
     "Topic",
@@ -199,6 +206,8 @@ __all__ = [
     "settings",
     "settle",
     "simple_queue",
+    "sink",
+    "sinks",
     "stats",
     "status",
     "telemetry",
