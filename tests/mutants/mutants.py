@@ -430,7 +430,7 @@ MUTANTS = (
     ),
     Mutant(
         "subjects are free when their item is gone",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "subject_can_be_taken_for_ever"),
         (Patch(f"{PUSHES}._is_taken", 'return settings.unique == "forever"', "return False"),),
     ),
     Mutant(
