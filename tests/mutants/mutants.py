@@ -431,7 +431,13 @@ MUTANTS = (
     Mutant(
         "subjects are free when their item is gone",
         contract("sqlite", "subject_can_be_taken_for_ever"),
-        (Patch(f"{PUSHES}._is_taken", 'return settings.unique == "forever"', "return False"),),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.ledger:Ledger.add",
+                'queue.settings.unique != "live"',
+                "False",
+            ),
+        ),
     ),
     Mutant(
         "claims under old settings go through",
