@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lock clean postgres
+.PHONY: help demo test soak check lock clean postgres
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -17,6 +17,9 @@ demo: $(READY) ## orders to invoices on SQLite, in a few seconds
 
 test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
 	$(BIN)/pytest $(ARGS)
+
+soak: $(READY) postgres ## storms of kills and deadlocks for minutes (ARGS="-k storm" for some)
+	HEADRACE_KILLS=$${HEADRACE_KILLS:-2000} $(BIN)/pytest tests/faults -rP $(ARGS)
 
 check: $(READY) ## lint, format, types and layers
 	$(BIN)/ruff check .

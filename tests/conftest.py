@@ -1,14 +1,23 @@
 """Servers and settings that all tests share."""
 
+from __future__ import annotations
+
 import itertools
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headrace.pipelines import session
+from headrace.pipelines.session import settings_for
 from headrace.testing.postgres import PrivatePostgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
@@ -16,6 +25,9 @@ settings.register_profile(
 settings.load_profile("default")
 
 _numbers = itertools.count()
+
+# A test's jobs are short: it pays to compile quickly, and not well.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +67,19 @@ def store_url(request: pytest.FixtureRequest) -> str:
 def durable_url(request: pytest.FixtureRequest) -> str:
     """Every driver that other processes can use, in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for the whole run, quick to start; it ends with the run.
+
+    ``session()`` without a master gives this one, in documents as well.
+    """
+    master = "local[2]"
+    java = f"{settings_for(master)['spark.driver.extraJavaOptions']} {_QUICK_JAVA}"
+    config = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own, about its sockets and processes
+        started = session("tests", master=master, config=config)
+    yield started
+    started.stop()

@@ -12,6 +12,8 @@
     │   ├── InvalidPosition     invalid_range_offset
     │   ├── InvalidOption       invalid_option
     │   ├── InvalidSetting      invalid_setting
+    │   ├── InvalidKeyValues    invalid_key_values
+    │   ├── InvalidQuery        invalid_query
     │   └── InvalidUrl          invalid_url
     ├── NotFound
     │   ├── UnknownStore        unknown_store
@@ -19,6 +21,7 @@
     │   ├── UnknownSeq          invalid_tone_id_search
     │   ├── UnknownProc         invalid_proc
     │   ├── UnknownQueue        unknown_queue
+    │   ├── UnknownSink         unknown_sink
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -36,10 +39,15 @@
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
+    ├── SinkError
+    │   ├── SinkTaken           sink_taken
+    │   ├── SinkRewound         sink_rewound
+    │   └── StageLost           stage_lost           retryable
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
     ├── NotConnected            no_active_node
+    ├── SparkUnavailable        spark_unavailable
     └── StoreError
         ├── StoreUnavailable    store_unavailable    retryable
         ├── StoreBusy           store_busy           retryable
@@ -157,6 +165,18 @@ class InvalidSetting(InvalidInput):
     code = "invalid_setting"
 
 
+class InvalidKeyValues(InvalidInput):
+    """Key-values, or one of them, are not what they may be; ``path`` names the field."""
+
+    code = "invalid_key_values"
+
+
+class InvalidQuery(InvalidInput):
+    """A query is wrong; ``path`` names the field: ``Or[0].Selection.KeyValues[os].Value.Data``."""
+
+    code = "invalid_query"
+
+
 class InvalidUrl(InvalidInput):
     """The store's URL cannot be understood."""
 
@@ -197,6 +217,12 @@ class UnknownQueue(NotFound):
     """No queue has that name."""
 
     code = "unknown_queue"
+
+
+class UnknownSink(NotFound):
+    """No query has written to the sink, or it was reset."""
+
+    code = "unknown_sink"
 
 
 class UnknownItem(NotFound):
@@ -303,6 +329,31 @@ class RegisterWorkerError(QueueError):
     code = "register_worker"
 
 
+class SinkError(HeadraceError):
+    """What was staged cannot be published; nothing was written."""
+
+    code = "sink_error"
+
+
+class SinkTaken(SinkError):
+    """The sink belongs to another query: a checkpoint was lost, or two queries share a name."""
+
+    code = "sink_taken"
+
+
+class SinkRewound(SinkError):
+    """The query repeats what the sink has, and not as it was: its checkpoint was put back."""
+
+    code = "sink_rewound"
+
+
+class StageLost(SinkError):
+    """What was staged is not there, or not all of it: the task has to be run again."""
+
+    code = "stage_lost"
+    retryable = True
+
+
 class KeyReused(HeadraceError, PushError, UpsertError):
     """An idempotency key came back with other content."""
 
@@ -326,6 +377,12 @@ class NotConnected(HeadraceError, PushError, UpsertError, CreateError, RefError)
     """There is no open client to do this with."""
 
     code = "no_active_node"
+
+
+class SparkUnavailable(HeadraceError):
+    """PySpark, or a Java it can run on, is missing or does not start."""
+
+    code = "spark_unavailable"
 
 
 class StoreError(HeadraceError, PushError, UpsertError, CreateError, RefError):

@@ -59,8 +59,8 @@ class Child:
         self.process.terminate()
         self.await_end()
 
-    def await_end(self, expected: int = 0) -> None:
-        code = self.process.wait(PATIENCE)
+    def await_end(self, expected: int = 0, seconds: float = PATIENCE) -> None:
+        code = self.process.wait(seconds)
         assert code == expected, f"{self.name} ended with {code}: {self.errors()}"
 
     def errors(self) -> str:

@@ -3,9 +3,8 @@
 import asyncio
 import itertools
 import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 import headrace
 from faults.children import committer, worker
 from faults.crew import Crew
+from faults.load import THREADS, Load, await_progress, drop_clients, load
 from faults.proxy import Proxy
 from faults.scene import opened
 from faults.waiting import until
@@ -24,49 +24,6 @@ from headrace.testing.ledger import Ledger, body, check_claims, check_commits, r
 from headrace.testing.postgres import PrivatePostgres
 
 TOPICS = ["left", "right"]
-# More than a client has connections: they queue for one, also when all are broken at once.
-THREADS = 12
-
-
-class Load:
-    """Threads at work until told to stop; what any of them raises comes out at the end."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._over = threading.Event()
-        self._pool = ThreadPoolExecutor(THREADS + 8)
-        self._running: list[Future[None]] = []
-        self.ledgers: dict[str, Path] = {}
-
-    def is_over(self) -> bool:
-        return self._over.is_set()
-
-    def start(self, name: str, work: Callable[[Ledger], None]) -> None:
-        path = self._folder / f"{name}.ledger"
-        path.touch()
-        self.ledgers[name] = path
-
-        def run() -> None:
-            with Ledger(path) as book:
-                work(book)
-
-        self._running.append(self._pool.submit(run))
-
-    def complaints(self) -> list[BaseException]:
-        return [error for run in self._running if run.done() and (error := run.exception())]
-
-    def stop(self) -> None:
-        self._over.set()
-        self._pool.shutdown()
-
-
-@contextmanager
-def load(folder: Path) -> Iterator[Load]:
-    work = Load(folder)
-    try:
-        yield work
-    finally:
-        work.stop()
 
 
 async def commit_async(url: str, book: Ledger, is_over: Callable[[], bool]) -> None:
@@ -124,30 +81,6 @@ def start_load(hr: headrace.Headrace, url: str, crew: Crew, work: Load) -> None:
     work.start("tasks", lambda book: asyncio.run(commit_async(url, book, work.is_over)))
     for _ in range(2):
         crew.start("committer", url=url, topics=TOPICS)
-
-
-def await_progress(ledgers: Sequence[Path], work: Load) -> None:
-    """Wait until everybody has had an answer from the server as it is now."""
-    before = {path: outcomes(path) for path in ledgers}
-
-    def has_moved() -> bool:
-        assert work.complaints() == []
-        return all(outcomes(path) > before[path] + 1 for path in ledgers)
-
-    until(has_moved, "all to go on")
-
-
-def outcomes(path: Path) -> int:
-    return path.read_bytes().count(b'"outcome"')
-
-
-def drop_clients(server: PrivatePostgres, rng: random.Random) -> None:
-    """Make the server end some of its connections, wherever they are."""
-    server.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity where random() < %s"
-        " and backend_type = 'client backend' and pid <> pg_backend_pid()",
-        rng.uniform(0.2, 1),
-    )
 
 
 def check_all(hr: headrace.Headrace, work: Load, crew: Crew) -> None:

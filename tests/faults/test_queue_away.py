@@ -1,11 +1,21 @@
-"""Queues on a PostgreSQL server that crashes."""
+"""Queues on a PostgreSQL server that crashes, is restarted, and drops its clients."""
+
+import random
+from pathlib import Path
 
 import headrace
+from faults.children import consumer, producer
+from faults.crew import Crew
+from faults.load import await_progress, drop_clients, load
+from faults.queue_checks import SETTINGS, await_silence, check_queue
 from faults.queue_scenes import claim, ids, push, run
 from headrace.model.items import Document, State
+from headrace.testing.ledger import read
 from headrace.testing.postgres import PrivatePostgres
 
 ONE = Document(payload="1")
+SOON = 10.0
+"""Seconds after which everybody works again."""
 
 
 def test_end_of_a_lease_survives_a_crash_of_the_server(fragile: PrivatePostgres) -> None:
@@ -18,3 +28,41 @@ def test_end_of_a_lease_survives_a_crash_of_the_server(fragile: PrivatePostgres)
         fragile.restart(immediately=True)
         assert ids(hr, "q", State.DEAD) == [poison]
         assert poison not in ids(hr, "q", State.PENDING, State.ACTIVE)
+
+
+def test_work_on_queues_goes_on_when_the_server_is_back(
+    fragile: PrivatePostgres, crew: Crew, tmp_path: Path, rng: random.Random
+) -> None:
+    """Within seconds; no caller notices, and nothing is lost or done twice."""
+    faults = [
+        lambda: fragile.restart(immediately=True),
+        lambda: fragile.restart(immediately=False),
+        lambda: drop_clients(fragile, rng),
+    ]
+    rng.shuffle(faults)
+    with headrace.connect(fragile.url) as hr, load(tmp_path) as work:
+        store = hr._store
+        run(hr, "create_queue", "q", SETTINGS, True)
+        for n in range(3):
+            work.start(
+                f"pusher{n}",
+                lambda book, n=n: producer.run(store, book, f"pusher{n}", "q", work.is_over),
+            )
+            work.start(
+                f"worker{n}",
+                lambda book, n=n: consumer.run(store, book, f"worker{n}", "q", work.is_over),
+            )
+        crew.start("producer", url=fragile.url, queue="q")
+        crew.start("consumer", url=fragile.url, queue="q")
+        crew.start("hand", url=fragile.url, queue="q")
+        ledgers = [*work.ledgers.values(), *(child.ledger for child in crew.children)]
+        await_progress(ledgers, work)
+        for fault in faults:
+            fault()
+            await_progress(ledgers, work, SOON)
+        work.stop()
+        assert work.complaints() == []
+        for child in crew.children:
+            child.kill()
+        await_silence(fragile)
+        check_queue(hr, [*read(work.ledgers.values()), *crew.entries()])

@@ -20,8 +20,8 @@ from headrace.model.items import JSON, Kind
 
 KINDS = ("complete", "reschedule", "reject", "kill", "drop", "release")
 
-Then = Iterable[Commit | Push]
-"""What is written together with an outcome."""
+Then = Commit | Push | Iterable[Commit | Push]
+"""What is written together with an outcome: one step, or several."""
 
 
 def outcome(
@@ -74,18 +74,30 @@ def _following(then: Then, max_body: int) -> tuple[tuple[CommitCall, ...], tuple
     if not then:
         return (), ()
     entries, pushes = [], []
-    for step in then:
+    for step in _steps(then):
         if isinstance(step, Commit):
             entries.append((step.topic, step.body, step.headers))
         elif isinstance(step, Push):
             pushes.append(_push(step, max_body))
         else:
-            raise InvalidOption(
-                f"then has {step!r:.80}: it is a list of headrace.Commit and headrace.Push.",
-                option="then",
-            )
+            raise _no_step(step)
     commits = (prepare(entries, max_body=max_body).call,) if entries else ()
     return commits, tuple(pushes)
+
+
+def _steps(then: Then) -> Iterable[Commit | Push]:
+    if isinstance(then, (Commit, Push)):
+        return (then,)
+    if not isinstance(then, Iterable):
+        raise _no_step(then)
+    return then
+
+
+def _no_step(step: object) -> InvalidOption:
+    return InvalidOption(
+        f"then has {step!r:.80}: it is a list of headrace.Commit and headrace.Push.",
+        option="then",
+    )
 
 
 def _push(step: Push, max_body: int) -> PushCall:

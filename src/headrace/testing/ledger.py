@@ -76,7 +76,9 @@ def read(paths: Iterable[Path]) -> list[Entry]:
                 assert found["name"] not in entries, f"{found['name']} was begun twice"
                 entries[found["name"]] = Entry(**found)
             elif "outcome" in found:
-                entries[found["name"]].outcome = found["outcome"]
+                entry = entries[found["name"]]
+                assert entry.outcome is None, f"{entry} was told also {found['outcome']}"
+                entry.outcome = found["outcome"]
             else:
                 entries[found["name"]].is_sent = True
     return list(entries.values())

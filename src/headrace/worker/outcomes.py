@@ -27,7 +27,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What all outcomes have. ``then`` happens in the same transaction, if the outcome counts;
     ``payload`` replaces the item's own."""
 
-    then: Sequence[Follow] = ()
+    then: Follow | Sequence[Follow] = ()
     payload: Any = UNSET
 
 
@@ -102,7 +102,7 @@ def said(item: ItemState, outcome: Outcome, *, max_body: int = DEFAULT_MAX_BODY)
         at=at,
         delay=delay,
         error=error,
-        then=(outcome.then,) if isinstance(outcome.then, Follow) else outcome.then,
+        then=outcome.then,
         max_body=max_body,
     )
 

@@ -7,31 +7,45 @@ import time
 from pathlib import Path
 from typing import Any
 
-from faults.children import committer, worker
+from faults.children import committer, consumer, hand, producer, worker
 from faults.children.forks import fork, kill
 from faults.waiting import until
 
-PROGRAMS = {"committer": committer.main, "worker": worker.main}
+PROGRAMS = {
+    "committer": committer.main,
+    "worker": worker.main,
+    "producer": producer.main,
+    "consumer": consumer.main,
+    "hand": hand.main,
+}
 
 
 class Victim:
     """One life of a process; it is spared until it has written some lines."""
 
-    def __init__(self, program: str, name: str, ledger: Path, lines: int, **rest: Any) -> None:
+    def __init__(
+        self, program: str, name: str, ledger: Path, rng: random.Random, **rest: Any
+    ) -> None:
         self._ledger = ledger
-        self._lines = lines
+        # A first outcome at the least: everybody gets something done.
+        self._lines = rng.randint(3, 15)
         ledger.touch()
-        main = PROGRAMS[program]
-        self.pid = fork(lambda: main(name=name, ledger=str(ledger), **rest))
+        seed = rng.getrandbits(32)
+
+        def live() -> None:
+            random.seed(seed)
+            PROGRAMS[program](name=name, ledger=str(ledger), **rest)
+
+        self.pid = fork(live)
 
     def is_due(self) -> bool:
         return self._ledger.read_bytes().count(b"\n") >= self._lines
 
 
 def main(
-    ledger: str, name: str, seed: int, kills: int, victims: str, places: list[dict[str, Any]]
+    ledger: str, name: str, seed: int, kills: int, victims: list[str], places: list[dict[str, Any]]
 ) -> None:
-    """Each of ``places`` is the arguments of a program of which one is always there."""
+    """At each of ``places`` there is always a victim of its kind, with these arguments."""
     rng = random.Random(seed)
     lives = 0
 
@@ -39,8 +53,7 @@ def main(
         nonlocal lives
         lives += 1
         path = Path(f"{ledger}.{lives}")
-        # A first outcome at the least: everybody gets something done.
-        return Victim(victims, f"life{lives}", path, rng.randint(3, 15), **places[place])
+        return Victim(victims[place], f"life{lives}", path, rng, **places[place])
 
     working = {place: start(place) for place in range(len(places))}
     try:

@@ -136,6 +136,10 @@ class ItemOutcomeContract(Contract):
         assert hr.queue("mail").items("planned")[0].subject == "ann"
         assert hr.queue("q").item("s").payload == "again"
 
+    def test_one_thing_that_follows_needs_no_list(self, hr: Any, item: Any) -> None:
+        item.complete(then=Push("mail", 1))
+        assert [found.payload for found in hr.queue("mail").items("pending")] == [1]
+
     def test_what_follows_a_lost_item_is_not_written(self, hr: Any, q: Any, item: Any) -> None:
         item.release()
         with pytest.raises(ItemLost):
@@ -145,7 +149,7 @@ class ItemOutcomeContract(Contract):
 
     def test_what_cannot_follow_is_refused(self, item: Any) -> None:
         wrong: Any
-        for wrong in ([("done", {})], [Commit("done", 5)], [Push("no good", 1)]):
+        for wrong in ([("done", {})], [Commit("done", 5)], [Push("no good", 1)], 5):
             with pytest.raises(HeadraceError):
                 item.complete(then=wrong)
         for options in ({"at": NOON, "delay": 1}, {"delay": -1}):
