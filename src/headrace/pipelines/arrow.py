@@ -22,7 +22,7 @@ def schema() -> Any:
             ("topic", pa.string()),
             ("seq", pa.int64()),
             ("id", pa.string()),
-            ("ts", pa.int64()),
+            ("ts", pa.timestamp("us", tz="UTC")),
             ("headers", pa.string()),
             ("body", pa.string()),
         ]
@@ -36,7 +36,7 @@ def batch_of(rows: Rows) -> Any:
         [rows.topic] * rows.count,
         rows.seqs,
         rows.ids,
-        rows.times,
+        [ts * 1000 for ts in rows.times],
         [None if text == "null" else text for text in rows.headers],
         rows.bodies,
     ]
@@ -47,13 +47,13 @@ def batch_of(rows: Rows) -> Any:
 
 def rows_of(batch: Any) -> Rows:
     """The rows in a batch; they are of one topic."""
-    columns = batch.to_pydict()
+    pa = need_spark("pyarrow")
     return Rows(
-        columns["topic"][0],
-        columns["seq"],
-        columns["ts"],
-        columns["body"],
-        columns["headers"],
+        batch.column("topic")[0].as_py(),
+        batch.column("seq").to_pylist(),
+        [us // 1000 for us in batch.column("ts").cast(pa.int64()).to_pylist()],
+        batch.column("body").to_pylist(),
+        batch.column("headers").to_pylist(),
     )
 
 

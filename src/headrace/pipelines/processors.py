@@ -29,7 +29,7 @@ from headrace.errors import InvalidOption
 from headrace.model.pipelines import Kind
 
 COLUMNS = ("topic", "seq", "id", "ts", "headers", "body")
-"""What batches and frames have: ``headers`` and ``body`` are JSON text, ``ts`` milliseconds."""
+"""What batches and frames have: ``headers`` and ``body`` are JSON text, ``ts`` a timestamp."""
 
 _BATCHES = ("RecordBatch", "Table")
 
