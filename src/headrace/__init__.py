@@ -18,14 +18,17 @@ from headrace.client.live import AsyncLive, Live
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
+from headrace.client.sinks import AsyncSink, Sink
 from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
 from headrace.client.updating import UpdateReport
 from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
+from headrace.contract.sinks import SinkInfo
 from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
+from headrace.core.where import where
 from headrace.core.why import Why
 from headrace.default import (
     ack_queue,
@@ -62,6 +65,8 @@ from headrace.default import (
     set_queue_defaults,
     settle,
     simple_queue,
+    sink,
+    sinks,
     stats,
     status,
     topic,
@@ -81,13 +86,19 @@ from headrace.errors import HeadraceError
 from headrace.model.collecting import MaintenanceReport
 from headrace.model.failures import Failure
 from headrace.model.items import State
+from headrace.model.keyvalues import KeyValues
+from headrace.model.patterns import MatchQuery
 from headrace.model.procs import Lag, ProcInfo
+from headrace.model.queries import Query
 from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
+from headrace.model.selections import KeyQuery, Selection
+from headrace.model.typed import ANY, Value, typed
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ANY",
     "AckOpts",
     "AckQueue",
     "Acked",
@@ -102,6 +113,7 @@ __all__ = [
     "AsyncQueue",
     "AsyncReplay",
     "AsyncSimpleQueue",
+    "AsyncSink",
     "AsyncTopic",
     "AsyncTransaction",
     "Backoff",
@@ -119,16 +131,20 @@ __all__ = [
     "Headrace",
     "HeadraceError",
     "Item",
+    "KeyQuery",
+    "KeyValues",
     "Lag",
     "Live",
     "LoggedError",
     "MaintenanceReport",
+    "MatchQuery",
     "Message",
     "Outcome",
     "Proc",
     "ProcInfo",
     "Push",
     "PushResult",
+    "Query",
     "Queue",
     "QueueInfo",
     "QueueReport",
@@ -138,14 +154,18 @@ __all__ = [
     "Record",
     "Replay",
     "Sample",
+    "Selection",
     "Settled",
     "SimpleQueue",
+    "Sink",
+    "SinkInfo",
     "State",
     "Status",
     "Topic",
     "TopicInfo",
     "Transaction",
     "UpdateReport",
+    "Value",
     "Why",
     "WorkerInfo",
     "ack_queue",
@@ -186,6 +206,8 @@ __all__ = [
     "settings",
     "settle",
     "simple_queue",
+    "sink",
+    "sinks",
     "stats",
     "status",
     "telemetry",
@@ -193,6 +215,7 @@ __all__ = [
     "topic_info",
     "topics",
     "transaction",
+    "typed",
     "unique_ack_queue",
     "unique_queue",
     "update",
@@ -200,5 +223,6 @@ __all__ = [
     "upsert_many",
     "using",
     "wait_for_procs",
+    "where",
     "workers",
 ]

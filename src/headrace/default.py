@@ -58,6 +58,8 @@ keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
 maintain = _forward(Headrace.maintain)
+sink = _forward(Headrace.sink)
+sinks = _forward(Headrace.sinks)
 topic = _forward(Headrace.topic)
 topic_info = _forward(Headrace.topic_info)
 topics = _forward(Headrace.topics)
@@ -132,6 +134,8 @@ __all__ = [
     "set_queue_defaults",
     "settle",
     "simple_queue",
+    "sink",
+    "sinks",
     "stats",
     "status",
     "topic",

@@ -12,6 +12,8 @@
     │   ├── InvalidPosition     invalid_range_offset
     │   ├── InvalidOption       invalid_option
     │   ├── InvalidSetting      invalid_setting
+    │   ├── InvalidKeyValues    invalid_key_values
+    │   ├── InvalidQuery        invalid_query
     │   └── InvalidUrl          invalid_url
     ├── NotFound
     │   ├── UnknownStore        unknown_store
@@ -19,6 +21,7 @@
     │   ├── UnknownSeq          invalid_tone_id_search
     │   ├── UnknownProc         invalid_proc
     │   ├── UnknownQueue        unknown_queue
+    │   ├── UnknownSink         unknown_sink
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -36,6 +39,10 @@
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
+    ├── SinkError
+    │   ├── SinkTaken           sink_taken
+    │   ├── SinkRewound         sink_rewound
+    │   └── StageLost           stage_lost           retryable
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -158,6 +165,18 @@ class InvalidSetting(InvalidInput):
     code = "invalid_setting"
 
 
+class InvalidKeyValues(InvalidInput):
+    """Key-values, or one of them, are not what they may be; ``path`` names the field."""
+
+    code = "invalid_key_values"
+
+
+class InvalidQuery(InvalidInput):
+    """A query is wrong; ``path`` names the field: ``Or[0].Selection.KeyValues[os].Value.Data``."""
+
+    code = "invalid_query"
+
+
 class InvalidUrl(InvalidInput):
     """The store's URL cannot be understood."""
 
@@ -198,6 +217,12 @@ class UnknownQueue(NotFound):
     """No queue has that name."""
 
     code = "unknown_queue"
+
+
+class UnknownSink(NotFound):
+    """No query has written to the sink, or it was reset."""
+
+    code = "unknown_sink"
 
 
 class UnknownItem(NotFound):
@@ -302,6 +327,31 @@ class RegisterWorkerError(QueueError):
     """The client has a worker for the queue already."""
 
     code = "register_worker"
+
+
+class SinkError(HeadraceError):
+    """What was staged cannot be published; nothing was written."""
+
+    code = "sink_error"
+
+
+class SinkTaken(SinkError):
+    """The sink belongs to another query: a checkpoint was lost, or two queries share a name."""
+
+    code = "sink_taken"
+
+
+class SinkRewound(SinkError):
+    """The query repeats what the sink has, and not as it was: its checkpoint was put back."""
+
+    code = "sink_rewound"
+
+
+class StageLost(SinkError):
+    """What was staged is not there, or not all of it: the task has to be run again."""
+
+    code = "stage_lost"
+    retryable = True
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):

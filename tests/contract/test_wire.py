@@ -13,6 +13,7 @@ import pytest
 
 from headrace.contract.op import Op, Steps
 from headrace.contract.queues import QueueStore
+from headrace.contract.sinks import SinkStore
 from headrace.contract.store import DiagnosisStore, MaintenanceStore, ProcStore, TopicStore
 from headrace.testing import contract
 from headrace.testing.clocks import FakeClock
@@ -21,7 +22,7 @@ from headrace.testing.faces import BlockingFace, FaceName, connect, shut
 
 OPERATIONS = {
     name: typing.get_type_hints(method)
-    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, QueueStore)
+    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, QueueStore, SinkStore)
     for name, method in vars(protocol).items()
     if not name.startswith("_")
 }
@@ -172,3 +173,6 @@ class TestQueueUpdate(Wire, contract.QueueUpdateContract): ...
 
 
 class TestQueueKind(Wire, contract.QueueKindContract): ...
+
+
+class TestSink(Wire, contract.SinkContract): ...

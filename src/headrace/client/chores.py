@@ -18,6 +18,7 @@ from headrace.model.record import TopicInfo
 TASK: Final = "maintenance"
 INTERVAL_MS: Final = 30_000
 SILENT_MS: Final = 24 * 3600 * 1000
+STAGE_MS: Final = 24 * 3600 * 1000
 STEP: Final = 1000
 MOST_STEPS: Final = 100
 DEFAULT_MIN_AGE: Final = 30.0
@@ -42,11 +43,13 @@ def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
         if done.first_seq > done.from_seq:
             collected.append(done)
     tended, forgotten = yield from _tend_queues(store)
+    dropped = yield store.collect_stages(STAGE_MS)
     return MaintenanceReport(
         collected=tuple(collected),
         expired_procs=tuple(expired),
         tended=tuple(tended),
         forgotten_clients=tuple(forgotten),
+        dropped_stages=dropped,
     )
 
 

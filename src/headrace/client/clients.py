@@ -13,8 +13,10 @@ from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Repl
 from headrace.client.kind_operations import AsyncKindOperations, KindOperations
 from headrace.client.live import AsyncLive, Live
 from headrace.client.running import Status, documented
+from headrace.client.sinks import AsyncSink, Sink
 from headrace.client.topics import AsyncTopic, Topic
 from headrace.client.transactions import AsyncTransaction, Transaction
+from headrace.contract.sinks import SinkInfo
 from headrace.contract.store import Store
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
 from headrace.core.commits import Entry, Headers
@@ -98,6 +100,16 @@ class Client(KindOperations):
         """Refer to a topic: to follow it into a queue, or to replay a range of it."""
         _ = self._calls
         return Topic(self, name)
+
+    def sink(self, name: str) -> Sink:
+        """Refer to a sink: to see what a streaming query has written, or to reset it."""
+        _ = self._calls
+        return Sink(self, name)
+
+    def sinks(self) -> list[SinkInfo]:
+        """All sinks that streaming queries have written to, by name."""
+        _ = self._calls
+        return self._run(Call(self._store.sinks(), _as_is))
 
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> Live:
         """Follow a topic as records arrive: iterate over it, or call it back.
@@ -244,6 +256,14 @@ class AsyncClient(AsyncKindOperations):
         _ = self._calls
         return AsyncTopic(self, name)
 
+    def sink(self, name: str) -> AsyncSink:
+        _ = self._calls
+        return AsyncSink(self, name)
+
+    async def sinks(self) -> list[SinkInfo]:
+        _ = self._calls
+        return await self._run(Call(self._store.sinks(), _as_is))
+
     def live(self, topic: str, *, mode: LiveMode = "all", count: int = 1) -> AsyncLive:
         return AsyncLive(self, self._calls.live(topic, mode, count))
 
@@ -293,3 +313,4 @@ documented(AsyncLive, Live)
 documented(AsyncTopic, Topic)
 documented(AsyncFollower, Follower)
 documented(AsyncReplay, Replay)
+documented(AsyncSink, Sink)

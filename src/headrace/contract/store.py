@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from headrace.contract.op import Op
 from headrace.contract.queues import QueueStore
+from headrace.contract.sinks import SinkStore
 from headrace.contract.values import (
     AckResult,
     Capabilities,
@@ -306,7 +307,9 @@ class DiagnosisStore(Protocol):
         ...
 
 
-class Store(TopicStore, ProcStore, QueueStore, MaintenanceStore, DiagnosisStore, Protocol):
+class Store(
+    TopicStore, ProcStore, QueueStore, SinkStore, MaintenanceStore, DiagnosisStore, Protocol
+):
     """A database with Headrace in it.
 
     ``run`` and ``arun`` execute an operation, alone in its transaction, and emit one

@@ -30,7 +30,8 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What maintenance did. ``skipped`` if somebody else does it, or did it just now.
 
     ``tended`` are queues from which something was removed, ``forgotten_clients`` those that
-    were silent for a day.
+    were silent for a day, ``dropped_stages`` counts what tasks had staged a day ago and nobody
+    published.
     """
 
     is_skipped: bool = False
@@ -38,6 +39,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     expired_procs: tuple[str, ...] = ()
     tended: tuple[Tended, ...] = ()
     forgotten_clients: tuple[str, ...] = ()
+    dropped_stages: int = 0
 
 
 def new_floor(

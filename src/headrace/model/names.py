@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.errors import InvalidProcName, InvalidQueueName, InvalidTopicName
+from headrace.errors import InvalidOption, InvalidProcName, InvalidQueueName, InvalidTopicName
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 LONGEST_NAME = 200
@@ -40,6 +40,16 @@ def check_queue(name: object) -> str:
         raise InvalidQueueName(
             f"{name!r} cannot name a queue: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
             queue=name,
+        )
+    return str(name)
+
+
+def check_sink(name: object) -> str:
+    """Return ``name`` if it may name a sink, else raise ``InvalidOption``."""
+    if not _is_name(name):
+        raise InvalidOption(
+            f"{name!r} cannot name a sink: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
+            option="sink",
         )
     return str(name)
 

@@ -22,6 +22,7 @@ from headrace.client.kind_queues import AsyncSimpleQueue
 from headrace.client.live import AsyncLive
 from headrace.client.procs import AsyncClaim, AsyncProc
 from headrace.client.queues import AsyncQueue
+from headrace.client.sinks import AsyncSink
 from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
 
@@ -36,6 +37,7 @@ FACED = (
     | AsyncFollower
     | AsyncReplay
     | AsyncSimpleQueue
+    | AsyncSink
 )
 
 

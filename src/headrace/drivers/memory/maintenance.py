@@ -82,6 +82,9 @@ class MemoryMaintenance(MemoryProcs):
             pushed = self.data.once_pushed
             for key in [key for key, entry in pushed.items() if entry[0] <= now]:
                 self.put(pushed, key, None)
+            published = self.data.once_published
+            for key in [key for key, (until, _) in published.items() if until <= now]:
+                self.put(published, key, None)
             return sorted(gone)
 
         return immediate("expire", act)

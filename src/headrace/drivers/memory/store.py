@@ -19,9 +19,9 @@ from headrace.contract.values import (
 )
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
-from headrace.drivers.memory.following import MemoryFollowing
 from headrace.drivers.memory.maintenance import MemoryMaintenance
 from headrace.drivers.memory.numbers import MemoryNumbers
+from headrace.drivers.memory.sinks import MemorySinks
 from headrace.drivers.memory.topics import Data, immediate
 from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.running import Probe, Runner, Work
@@ -66,7 +66,7 @@ class MemoryStore(
     MemoryNumbers,
     MemoryDeadItems,
     MemoryCoordination,
-    MemoryFollowing,
+    MemorySinks,
 ):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 

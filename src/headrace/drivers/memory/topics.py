@@ -10,6 +10,7 @@ from typing import TypeVar
 from headrace.contract.items import ClientRow, Pushed, WorkerRow
 from headrace.contract.op import Op, Steps
 from headrace.contract.shared import check_seq, merged, new_calls, page, shares, spans
+from headrace.contract.sinks import Published, SinkInfo
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -69,6 +70,9 @@ class Data:
     queues: dict[str, QueueData] = field(default_factory=dict)
     queue_defaults: QueueSettings = DEFAULTS
     once_pushed: dict[str, tuple[int, str | None, Pushed]] = field(default_factory=dict)
+    once_published: dict[str, tuple[int, Published]] = field(default_factory=dict)
+    staged: dict[str, tuple[int, tuple[Part, ...]]] = field(default_factory=dict)
+    sinks: dict[str, SinkInfo] = field(default_factory=dict)
     clients: dict[str, ClientRow] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     last_item: int = 0

@@ -29,8 +29,8 @@ from headrace.drivers.postgres import (
 )
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
 from headrace.drivers.postgres.sending import asend, send
+from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
-from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
@@ -67,7 +67,7 @@ DIALECT = Dialect(
     folder="postgres",
     word="headrace.",
     style="pyformat",
-    nouns=(*NOUNS, "alone", "gate", "late", "wake"),
+    nouns=(*NOUNS, "alone", "gate", "late", "staging", "wake"),
 )
 POOL_SIZE = 10
 
@@ -129,7 +129,7 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Maintenance, Following):
+class PostgresStore(Runner, Maintenance, Staging):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"

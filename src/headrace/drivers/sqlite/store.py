@@ -14,7 +14,6 @@ from headrace.contract.finishing import finish
 from headrace.contract.items import Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
-from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
@@ -50,6 +49,7 @@ from headrace.drivers.sqlite.sessions import (
     own_transaction,
     refuse_if_open,
 )
+from headrace.drivers.sqlite.staging import StageFiles, Staging
 from headrace.drivers.sqlite.wakes import Wakes
 from headrace.errors import StoreBusy
 from headrace.waking.bell import Waiter
@@ -65,7 +65,7 @@ class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance, Following):
+class SqliteStore(Runner, Maintenance, Staging):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
@@ -96,6 +96,7 @@ class SqliteStore(Runner, Maintenance, Following):
         self.connections = Connections(path, is_safe=is_safe)
         self.wakes = Wakes(self.connections.path, prefix)
         self._clock = clock
+        self.stages = StageFiles(self.connections.path, self.clock)
         self._last_rows = {}
 
     def clock(self) -> int | None:

@@ -45,6 +45,7 @@ from headrace.testing.contract.queue_updates import QueueUpdateContract
 from headrace.testing.contract.queue_upserts import UpsertContract
 from headrace.testing.contract.queue_workers import WorkerContract
 from headrace.testing.contract.ranges import RangeContract
+from headrace.testing.contract.sinks import SinkContract
 from headrace.testing.contract.transactions import TransactionContract
 
 CONTRACTS: tuple[type[Contract], ...] = (
@@ -80,6 +81,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     DeadLetterContract,
     QueueUpdateContract,
     QueueKindContract,
+    SinkContract,
 )
 
 __all__ = [
@@ -113,6 +115,7 @@ __all__ = [
     "QueueUpdateContract",
     "RangeContract",
     "ReplayContract",
+    "SinkContract",
     "TendingContract",
     "TransactionContract",
     "UpsertContract",

@@ -1,0 +1,154 @@
+"""Sinks in SQL: what counts once, and what is known of it. Where rows are staged is the
+driver's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from headrace.contract.items import PushCall
+from headrace.contract.op import Op, Steps
+from headrace.contract.sink_rules import (
+    as_replay,
+    decode_published,
+    digest_of,
+    encode_published,
+    records_of,
+    replayed,
+    unknown_sink,
+)
+from headrace.contract.sinks import Publication, Published, SinkInfo
+from headrace.contract.values import AckResult, Committed, Span
+from headrace.drivers.relational.following import Following
+from headrace.drivers.relational.sql import Announce, Row
+from headrace.drivers.relational.topics import Head
+from headrace.model.items import Document
+
+KEY_MS: Final = 24 * 3600 * 1000
+SCOPE: Final = "publish"
+MOST_STAGES: Final = 1000
+
+_decode_documents = msgspec.json.Decoder(Document).decode_lines
+
+
+class Sinks(Following):
+    """The operations of sinks over a dialect's statements."""
+
+    def publish(self, publication: Publication) -> Op[Published]:
+        # The fence or the key answers for a run whose COMMIT got no answer.
+        return Op("publish", lambda: self._publish(publication), repeatable=True)
+
+    def _publish(self, publication: Publication) -> Steps[Published]:
+        before = yield from self._enter(publication)
+        if before is not None:
+            return before
+        published = yield from self.published(publication)
+        yield from self._leave(publication, published)
+        return published
+
+    def ack_publish(self, proc: str, token: str, publication: Publication) -> Op[AckResult]:
+        def write() -> Steps[Committed]:
+            published = yield from self.published(publication)
+            return Committed(published.ts, published.spans)
+
+        digest = digest_of(publication)
+        return Op("ack_publish", lambda: self.acked(proc, token, digest, write), repeatable=True)
+
+    def published(self, publication: Publication) -> Steps[Published]:
+        """Move what is staged to where it belongs."""
+        raise NotImplementedError
+
+    def _enter(self, publication: Publication) -> Steps[Published | None]:
+        """What was published before under this fence or key; None if it is new."""
+        fence = publication.fence
+        if fence is not None:
+            _, [row] = yield (
+                self.sql.add_sink(sink=fence.sink, query=fence.query, now=self.clock()),
+                self.sql.lock_sink(sink=fence.sink, now=self.clock()),
+            )
+            return replayed(_sink(row), publication)
+        if publication.key is None:
+            return None
+        taken = yield self.sql.take_once(
+            scope=SCOPE, keys=[publication.key], ttls=[KEY_MS], digests=[""], now=self.clock()
+        )
+        if taken:
+            return None
+        [row] = yield self.sql.read_once(scope=SCOPE, keys=[publication.key])
+        return as_replay(decode_published(row["outcome"]))
+
+    def _leave(self, publication: Publication, published: Published) -> Steps[None]:
+        outcome = encode_published(published)
+        fence = publication.fence
+        if fence is not None:
+            yield self.sql.move_sink(
+                sink=fence.sink, batch=fence.batch, outcome=outcome, now=self.clock()
+            )
+        elif publication.key is not None:
+            yield self.sql.settle_once(scope=SCOPE, key=publication.key, outcome=outcome)
+
+    def heads_of(self, topics: list[str]) -> Steps[tuple[dict[str, Head], int]]:
+        """The heads of topics, locked, and the time for new records in them."""
+        if not topics:
+            return {}, 0
+        yield Announce(frozenset(topics))
+        heads = yield from self.lock_heads(sorted(topics))
+        return heads, max(max(head.now, head.last_ts) for head in heads.values())
+
+    def push_staged(self, queue: str, documents: str, publication: Publication) -> Steps[int]:
+        """Push documents that were staged as JSON lines; how many of them were skipped."""
+        call = PushCall(
+            queue=queue, documents=tuple(_decode_documents(documents)), mode=publication.mode
+        )
+        pushed = yield from self.push_one(call)
+        return sum(note.outcome == "skipped" for note in pushed.notes)
+
+    def sink_info(self, sink: str) -> Op[SinkInfo]:
+        def steps() -> Steps[SinkInfo]:
+            return _one((yield self.sql.find_sinks(sink=sink)), sink)
+
+        return Op("sink_info", steps, writes=False)
+
+    def sinks(self) -> Op[list[SinkInfo]]:
+        def steps() -> Steps[list[SinkInfo]]:
+            return [_info(row) for row in (yield self.sql.find_sinks(sink=None))]
+
+        return Op("sinks", steps, writes=False)
+
+    def reset_sink(self, sink: str) -> Op[SinkInfo]:
+        def steps() -> Steps[SinkInfo]:
+            return _one((yield self.sql.drop_sink(sink=sink)), sink)
+
+        return Op("reset_sink", steps)
+
+
+def outcome_of(
+    publication: Publication, heads: dict[str, Head], ts: int, skipped: int
+) -> Published:
+    """What is published when the records of a publication stand behind these heads."""
+    records = records_of(publication.stages)
+    spans = tuple(Span(name, head.next_seq, records[name]) for name, head in sorted(heads.items()))
+    return Published(ts=ts, spans=spans, records=records, skipped=skipped)
+
+
+def _one(rows: Iterable[Row], name: str) -> SinkInfo:
+    for row in rows:
+        return _info(row)
+    raise unknown_sink(name)
+
+
+def _sink(row: Row) -> SinkInfo | None:
+    """A sink that has something; one that was made just now has not."""
+    return None if row["last_batch"] < 0 else _info(row)
+
+
+def _info(row: Row) -> SinkInfo:
+    return SinkInfo(
+        name=row["name"],
+        query=row["query_id"],
+        batch=row["last_batch"],
+        at=row["at"],
+        published=decode_published(row["outcome"]),
+    )
