@@ -73,6 +73,11 @@ def test_nobody_changes_them():
     assert {found: 1}[KeyValues.of({"os": "linux"})] == 1
 
 
+def test_plain_values_are_not_taken_for_typed_ones():
+    with pytest.raises(InvalidKeyValues, match=r"\[os\]: 'linux' is not typed: use KeyValues.of"):
+        KeyValues({"os": "linux"})
+
+
 def test_some_of_the_keys():
     found = KeyValues.of({"repo": "willow", "branch": "main", "os": "linux"})
     assert found.only(["branch", "repo"]) == KeyValues.of({"repo": "willow", "branch": "main"})

@@ -42,6 +42,16 @@ class KeyValues(FrozenMap[Value]):
 
     __slots__ = ("_form",)
 
+    def __init__(self, pairs: Mapping[str, Value]) -> None:
+        super().__init__(pairs)
+        for key, value in self.all.items():
+            if type(value) is not Value:
+                refuse(
+                    InvalidKeyValues,
+                    f"[{key}]",
+                    f"{shown(value)} is not typed: use KeyValues.of for plain values.",
+                )
+
     @classmethod
     def of(cls, given: object, path: str = "", *, allow_any: bool = False) -> Self:
         """What a user gave: a map of keys to plain or typed values.
