@@ -95,6 +95,8 @@ def test_some_of_the_keys():
         ({"os": ANY}, "channel[os]"),
         ({"os": "linux", "_queue": 1}, "channel[_queue]"),
         ({"_": 1}, "channel[_]"),
+        (KeyValues({"_queue": typed("int", 1)}), "channel[_queue]"),
+        (KeyValues({}), "channel"),
         ({"": 1}, "channel[]"),
         ({5: 1}, "channel[5]"),
         ({"\ud800": 1}, "channel['\\ud800']"),

@@ -122,6 +122,25 @@ def test_rules_over_the_same_keys_share_a_total():
     assert [check.limit for check in bounds.checked] == [3, 9]
 
 
+def test_one_total_may_have_other_limits_for_others():
+    """So a limit belongs to the check, and not to the total."""
+    rules = Rules(
+        [
+            Rule(id="any", pattern=pattern(os=ANY), limit=9),
+            Rule(
+                id="mac",
+                pattern=pattern(os="mac"),
+                limit=3,
+                overrides=(Override(id="vip", pattern=pattern(os="mac", vip="yes"), limit=-1),),
+            ),
+        ]
+    )
+    plain, important = (KeyValues.of({"os": "mac", "vip": vip}) for vip in ("no", "yes"))
+    assert rules.bounds(plain).counted == rules.bounds(important).counted
+    assert [check.limit for check in rules.bounds(plain).checked] == [3, 9]
+    assert [check.limit for check in rules.bounds(important).checked] == [9]
+
+
 KEYS = st.sampled_from("abc")
 EVERY_SUBJECT = [
     KeyValues.of({key: value for key, value in zip("abc", each, strict=True) if value})

@@ -22,6 +22,8 @@ PROCS = "headrace.drivers.relational.procs:Procs"
 TOPICS = "headrace.drivers.relational.topics:Topics"
 CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
 PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
+PUSHES_ONE = "    is_due boolean;\nbegin\n"
+ENTERS = "    perform pg_advisory_xact_lock_shared(1214603634, queue_id);\n"
 EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
@@ -581,10 +583,48 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                f"{PUSHES_ONE}{ENTERS}    select q.name into queue_name from headrace.queue q\n"
                 "    where q.id = queue_id and q.version = queue_version and q.is_live;",
-                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                f"{PUSHES_ONE}{ENTERS}    select q.name into queue_name from headrace.queue q\n"
                 "    where q.id = queue_id and q.is_live;",
+            ),
+        ),
+    ),
+    Mutant(
+        "pushes do not enter the queue",
+        interleaving("queue_settings", "postgres", "push", "discipline"),
+        (SchemaPatch("postgres", f"{PUSHES_ONE}{ENTERS}", PUSHES_ONE),),
+    ),
+    Mutant(
+        "upserts do not enter the queue",
+        interleaving("queue_settings", "postgres", "upsert"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.base:QueueBase.made_queue",
+                "self.entered_queue",
+                "self.find_queue",
+            ),
+        ),
+    ),
+    Mutant(
+        "settings change while others work",
+        interleaving("queue_settings", "postgres", "metrics"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.lives:Lives._update",
+                "if is_reordered or counts_anew:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "queues are dropped while others work",
+        interleaving("queue_settings", "postgres", "leaves_nothing_behind"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.lives:Lives._drop",
+                "    yield from self.close_queue(queue)\n",
+                "",
             ),
         ),
     ),

@@ -94,6 +94,7 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
     "find_batches": {"ids": ["00000000-0000-0000-0000-000000000000"]},
     "subject_items": {"queue": 7, "subjects": ["s-7"]},
     "find_receipt": {"receipt": "00000000-0000-0000-0000-000000000000"},
+    "enter_queue": {"name": "q-7"},
     "count_staged": {"tokens": ["x-7"]},
     "number_staged": {"tokens": ["x-7"], "topics": [7], "bases": [5], "ts": 5},
     "staged_documents": {
@@ -130,6 +131,7 @@ INSERTS_ON_POSTGRES = {
     "claim_at_once",
     "complete_at_once",
     "take_receipt",
+    "close_queue",
 } | {"add_unnumbered", "keep_waiter", "set_clock", "stage_batch", "stage_documents"}
 # Seldom, or meant to look at everything.
 COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "collectable"} | {
