@@ -103,7 +103,7 @@ def prepare_many(
     check_key(key)
     rows = encode_rows(bodies, max_body=max_body)
     parts = tuple([Part(topic, *row) for row in rows])
-    digest = _digest(parts) if key is not None else None
+    digest = digest_of(parts) if key is not None else None
     return Prepared(CommitCall(parts=parts, key=key, digest=digest), [topic] * len(bodies))
 
 

@@ -108,8 +108,8 @@ def encode_rows(
     start, end = 0, len(text)
     while start < end:
         stop = end - 1
-        if end - start > ROW_BYTES:
-            stop = text.rfind("\n", start, start + ROW_BYTES)
+        if stop - start > ROW_BYTES:
+            stop = text.rfind("\n", start, start + ROW_BYTES + 1)
             if stop < 0:
                 stop = text.index("\n", start)
         rows.append((text.count("\n", start, stop) + 1, text[start:stop], None))
