@@ -28,6 +28,7 @@ from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
+from headrace.core.where import where
 from headrace.core.why import Why
 from headrace.default import (
     ack_queue,
@@ -85,13 +86,19 @@ from headrace.errors import HeadraceError
 from headrace.model.collecting import MaintenanceReport
 from headrace.model.failures import Failure
 from headrace.model.items import State
+from headrace.model.keyvalues import KeyValues
+from headrace.model.patterns import MatchQuery
 from headrace.model.procs import Lag, ProcInfo
+from headrace.model.queries import Query
 from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
+from headrace.model.selections import KeyQuery, Selection
+from headrace.model.typed import ANY, Value, typed
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ANY",
     "AckOpts",
     "AckQueue",
     "Acked",
@@ -124,16 +131,20 @@ __all__ = [
     "Headrace",
     "HeadraceError",
     "Item",
+    "KeyQuery",
+    "KeyValues",
     "Lag",
     "Live",
     "LoggedError",
     "MaintenanceReport",
+    "MatchQuery",
     "Message",
     "Outcome",
     "Proc",
     "ProcInfo",
     "Push",
     "PushResult",
+    "Query",
     "Queue",
     "QueueInfo",
     "QueueReport",
@@ -143,6 +154,7 @@ __all__ = [
     "Record",
     "Replay",
     "Sample",
+    "Selection",
     "Settled",
     "SimpleQueue",
     "Sink",
@@ -153,6 +165,7 @@ __all__ = [
     "TopicInfo",
     "Transaction",
     "UpdateReport",
+    "Value",
     "Why",
     "WorkerInfo",
     "ack_queue",
@@ -202,6 +215,7 @@ __all__ = [
     "topic_info",
     "topics",
     "transaction",
+    "typed",
     "unique_ack_queue",
     "unique_queue",
     "update",
@@ -209,5 +223,6 @@ __all__ = [
     "upsert_many",
     "using",
     "wait_for_procs",
+    "where",
     "workers",
 ]

@@ -12,6 +12,8 @@
     │   ├── InvalidPosition     invalid_range_offset
     │   ├── InvalidOption       invalid_option
     │   ├── InvalidSetting      invalid_setting
+    │   ├── InvalidKeyValues    invalid_key_values
+    │   ├── InvalidQuery        invalid_query
     │   └── InvalidUrl          invalid_url
     ├── NotFound
     │   ├── UnknownStore        unknown_store
@@ -161,6 +163,18 @@ class InvalidSetting(InvalidInput):
     """A setting is missing, unknown or not what it may be; ``origin`` says where it stands."""
 
     code = "invalid_setting"
+
+
+class InvalidKeyValues(InvalidInput):
+    """Key-values, or one of them, are not what they may be; ``path`` names the field."""
+
+    code = "invalid_key_values"
+
+
+class InvalidQuery(InvalidInput):
+    """A query is wrong; ``path`` names the field: ``Or[0].Selection.KeyValues[os].Value.Data``."""
+
+    code = "invalid_query"
 
 
 class InvalidUrl(InvalidInput):

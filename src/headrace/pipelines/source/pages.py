@@ -1,0 +1,59 @@
+"""Reading a range in short transactions, a few megabytes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.contract.store import Store
+from headrace.contract.values import Page, RangeQuery
+from headrace.errors import HeadraceError, ProcOvertaken, UnknownSeq
+from headrace.model.position import Position
+from headrace.pipelines.source.ranges import SeqRange
+
+# As much as makes a good Arrow batch: some ten thousand records of usual size.
+PAGE_BYTES = 4 * 1024 * 1024
+PAGE_RECORDS = 50_000
+
+
+def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
+    """All records of a range, in order; no transaction stays open between pages.
+
+    A range that was collected meanwhile raises an error of its own: with fewer records than
+    were planned, the answer would be wrong.
+    """
+    low = part.first
+    while low <= part.last:
+        query = RangeQuery(
+            topic=part.topic,
+            start=Position(seq=low),
+            end=Position(seq=part.last),
+            limit=PAGE_RECORDS,
+            max_bytes=PAGE_BYTES,
+        )
+        try:
+            page = store.run(store.read(query))
+        except UnknownSeq as error:
+            info = store.run(store.topic_info(part.topic))
+            last = min(part.last, info.first_seq - 1)
+            raise collected(SeqRange(part.topic, low, last), proc) from error
+        yield page
+        low = page.last + 1
+
+
+def collected(gone: SeqRange, proc: str = "") -> HeadraceError:
+    """That records are gone which a read still needed."""
+    what = f"the records :{gone.first} to :{gone.last} of topic {gone.topic!r} were collected"
+    details = {"topic": gone.topic, "first": gone.first, "last": gone.last}
+    if not proc:
+        return UnknownSeq(
+            f"{what} while they were being read: read again, without a start or with a later one.",
+            seq=gone.first,
+            **details,
+        )
+    return ProcOvertaken(
+        f"{what} by max_age before the stream of proc {proc!r} had them. To go on without "
+        "them, start with a new checkpoint and the option start='>'; the topic's max_age says "
+        "how long it keeps records that are still wanted.",
+        proc=proc,
+        **details,
+    )

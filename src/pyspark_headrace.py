@@ -1,0 +1,37 @@
+"""Headrace in Spark: ``spark.read.format("headrace")`` and its like.
+
+Spark finds this module by its name. It needs no registration.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """The format ``headrace``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> StructType | str:
+        """The columns of a record, or those that the option ``schema`` declares."""
+        from headrace.pipelines.source import adapters, options
+
+        if "schema" in self.options:
+            return self.options["schema"]
+        return adapters.record_schema(options.chosen_columns(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from headrace.pipelines.source.adapters import BatchReader
+
+        return BatchReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from headrace.pipelines.source.adapters import StreamReader
+
+        return StreamReader(self.options, schema)

@@ -1,0 +1,132 @@
+"""Topics read by Spark."""
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+
+import headrace
+
+
+@pytest.fixture
+def hr(durable_url):
+    with headrace.connect(durable_url) as client:
+        client.url = durable_url
+        yield client
+
+
+def reading(spark, hr, topic="orders", **options):
+    return spark.read.format("headrace").options(url=hr.url, topic=topic, **options)
+
+
+def run(spark, hr, tmp_path, sink, **options):
+    """Read all that is there as a stream; each batch's rows go to ``sink`` with its number."""
+    given = {"url": hr.url, "topic": "orders", "proc": "reader"} | options
+    query = (
+        spark.readStream.format("headrace")
+        .options(**given)
+        .load()
+        .writeStream.foreachBatch(lambda frame, number: sink(number, frame.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
+
+
+def test_a_batch_read_has_every_record_and_reads_no_more_than_asked(spark, hr):
+    """One test for several looks: each plan of Spark's takes its time."""
+    hr.commit_many("orders", [{"n": n, "who": f"c{n % 7}"} for n in range(3000)])
+    hr.commit("orders", {"n": 3000, "who": None}, headers={"from": "web"})
+    frame = reading(spark, hr, partitions=3).load()
+    assert frame.columns == ["topic", "seq", "id", "ts", "headers", "body"]
+    records, found = hr.range("orders"), sorted(frame.collect(), key=lambda row: row.seq)
+    assert [(row.topic, row.seq, row.id) for row in found] == [
+        (record.topic, record.seq, record.id) for record in records
+    ]
+    assert [json.loads(row.body) for row in found] == [record.body for record in records]
+    assert json.loads(found[-1].headers) == {"from": "web"}
+    assert found[0].headers is None
+    assert frame.rdd.getNumPartitions() == 3
+
+    some = frame.where("seq > 2990 and ts > '2020-01-01'")
+    assert some.count() == 10
+    assert frame.where(f"id = '{records[5].id}'").rdd.getNumPartitions() == 1, "pushed down"
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert reading(spark, hr).load().where("seq > 2990").count() == 10
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+    typed = reading(spark, hr).schema("n int, who string, _seq long, _ts timestamp").load()
+    assert typed.where("n = _seq and _ts is not null").groupBy("who").count().count() == 8
+    [row] = (
+        reading(spark, hr, schema="who long, _corrupt_record string", start=":7", end=":7")
+        .load()
+        .collect()
+    )
+    assert (row.who, json.loads(row["_corrupt_record"])) == (None, {"n": 7, "who": "c0"})
+
+
+def test_a_stream_reads_each_record_once_over_restarts(spark, hr, tmp_path):
+    batches = {}
+    hr.commit_many("orders", [{"n": n} for n in range(250)])
+
+    def sink(number, rows):
+        batches[number] = sorted(row.seq for row in rows)
+
+    run(spark, hr, tmp_path, sink, max_records_per_batch=100)
+    assert [len(rows) for rows in batches.values()] == [100, 100, 50]
+    assert hr.proc("reader").inspect().position == 250
+
+    hr.commit_many("orders", [{"n": n} for n in range(250, 300)])
+
+    def failing(number, rows):
+        sink(number, rows)
+        raise RuntimeError("the sink is gone")
+
+    with pytest.raises(PySparkException, match="the sink is gone"):
+        run(spark, hr, tmp_path, failing)
+    before = dict(batches)
+    hr.commit_many("orders", [{"n": n} for n in range(300, 320)])
+    run(spark, hr, tmp_path, sink)
+    assert batches[3] == before[3], "a replay reads the same records"
+    assert sorted(seq for rows in batches.values() for seq in rows) == list(range(320))
+    assert hr.proc("reader").inspect().position == 320
+
+
+def test_a_stream_whose_records_were_collected_stops(spark, hr, tmp_path):
+    batches = {}
+    hr.commit_many("orders", [{"n": n} for n in range(10)])
+    run(spark, hr, tmp_path, batches.__setitem__)
+    hr.commit_many("orders", [{"n": n} for n in range(10)])
+    hr.keep("orders", max_age=0.001)
+    while hr.topic_info("orders").first_seq < 20:
+        hr.maintain(force=True)
+    with pytest.raises(PySparkException, match="ProcOvertaken: the records :10 to :19") as caught:
+        run(spark, hr, tmp_path, batches.__setitem__)
+    assert "new checkpoint" in str(caught.value)
+    assert list(batches) == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"topic": "others"}, "topic 'others' has no records"),
+        ({"sart": ":7"}, "no option 'sart'"),
+        (
+            {"schema": "n long"},
+            "record :1 of topic 'orders' does not fit the schema: n is declared",
+        ),
+        ({"schema": "m map<string,int>"}, "m cannot be declared as map"),
+    ],
+)
+def test_what_is_wrong_is_named(spark, sqlite_url, options, named):
+    with headrace.connect(sqlite_url) as hr:
+        hr.commit_many("orders", [{"n": 1}, {"n": "x"}])
+    given = {"url": sqlite_url, "topic": "orders"} | options
+    with pytest.raises(PySparkException, match=named):
+        spark.read.format("headrace").options(**given).load().collect()
