@@ -430,8 +430,14 @@ MUTANTS = (
     ),
     Mutant(
         "subjects are free when their item is gone",
-        QUEUES_ON_SQLITE,
-        (Patch(f"{PUSHES}._is_taken", 'return settings.unique == "forever"', "return False"),),
+        contract("sqlite", "subject_can_be_taken_for_ever"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.ledger:Ledger.add",
+                'queue.settings.unique != "live"',
+                "False",
+            ),
+        ),
     ),
     Mutant(
         "claims under old settings go through",

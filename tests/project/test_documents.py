@@ -51,8 +51,10 @@ def no_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_default_client")
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url):
+def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url, request):
     monkeypatch.chdir(tmp_path)
+    if "pipelines import session" in document.read_text("utf-8"):
+        request.getfixturevalue("spark")
     names: dict = {"__name__": document.stem}
     try:
         run_document(document, names, postgres, postgres_url)

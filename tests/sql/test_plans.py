@@ -78,6 +78,8 @@ PARTIAL = {"held_items", "active_items", "oldest_due"}
 # Only SQLite has these.
 HOT_ON_SQLITE: dict[str, dict[str, Any]] = {
     "number_row": {"topic": "t-7", "count": 1, "continues": 0, "now": None},
+    "next_records": {"proc": "p-7", "known": "", "now": None},
+    "note_claim": {"id": 7, "range": "1-1..1-1", "now": 5},
     "claim_first": {"queue": 7, "token": "t", "worker": None, "lease": 5, "count": 10, "now": 5},
 }
 # Only PostgreSQL has these.

@@ -13,6 +13,7 @@ from headrace.cli.command import Session, command, hush
 from headrace.cli.exits import Code, code_of
 from headrace.contract.values import Finding
 from headrace.errors import HeadraceError, InvalidSetting
+from headrace.pipelines import diagnosis as spark
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -29,7 +30,7 @@ def doctor(
         bool, typer.Option("--deep", help="Also read the whole of a SQLite file.")
     ] = False,
 ) -> None:
-    """Look at the database: version, durability, clock, open transactions, size.
+    """Look at the database: version, durability, clock, open transactions, size; and at Spark.
 
     Exits with 1 if a check failed; a store that cannot be opened has the code of its error.
     """
@@ -59,7 +60,7 @@ def _examined(session: Session, *, deep: bool) -> tuple[list[Finding], Code]:
     """The findings, and the exit code they stand for."""
     try:
         with session.open() as hr:
-            findings = hr.diagnose(deep=deep)
+            findings = [*hr.diagnose(deep=deep), *spark.examine()]
     except InvalidSetting:
         raise
     except HeadraceError as error:

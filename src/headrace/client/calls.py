@@ -23,7 +23,7 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
 )
-from headrace.core.commits import Entry, Headers, Prepared, ids_of, prepare
+from headrace.core.commits import Entry, Headers, Prepared, ids_of, prepare, prepare_one
 from headrace.core.scans import Scan
 from headrace.errors import InvalidBody, InvalidOption, NotCommitted
 from headrace.model import procs as rules
@@ -111,8 +111,13 @@ class Calls:
         key: str | None,
     ) -> Commitment[Any]:
         if isinstance(topic, str):
-            one = self.commit_entries([(topic, body)], headers, key)
-            return Commitment(one.call, lambda outcome: one.finish(outcome)[0])
+            one = prepare_one(topic, body, headers, key, max_body=self.max_body)
+
+            def finish(outcome: CommitOutcome) -> str:
+                heed_clock(outcome)
+                return one.ids(outcome)[0]
+
+            return Commitment(one.call, finish)
         _refuse_body(body)
         return self.commit_entries(_listed(topic), headers, key)
 

@@ -86,14 +86,19 @@ class Coalescer(Generic[C, R]):
 
     def send(self, call: C) -> R:
         """Send one call, together with whoever comes at the same time."""
-        me: _Caller[C, R] = _Caller(call)
         with self._lock:
-            me.leads = not self._is_flushing
+            is_alone = not self._is_flushing
             self._is_flushing = True
-            if not me.leads:
+            if not is_alone:
+                me: _Caller[C, R] = _Caller(call)
                 self._waiting.append(me)
-        if not me.leads:
-            me.wait()
+        if is_alone:
+            try:
+                [outcome] = self._flush([call])
+                return outcome
+            finally:
+                self._hand_over()
+        me.wait()
         if me.leads:
             self._lead(me)
         return me.answer()

@@ -15,7 +15,7 @@ from headrace.contract.values import (
     Promised,
 )
 from headrace.errors import InvalidBody, InvalidOption, KeyReused
-from headrace.model.codec import encode_bodies, encode_headers, pack
+from headrace.model.codec import encode_bodies, encode_body, encode_headers, pack
 from headrace.model.names import check_topic
 from headrace.model.position import record_id
 
@@ -46,6 +46,8 @@ class Prepared(NamedTuple):
 
 def ids_of(committed: Committed, topics: Sequence[str]) -> list[str]:
     """The ids of records whose topics are given in the order in which they were committed."""
+    if len(topics) == 1:
+        return [record_id(committed.ts, committed.spans[0].first_seq)]
     seqs: dict[str, list[int]] = {}
     for span in committed.spans:
         numbers = range(span.first_seq, span.first_seq + span.count)
@@ -77,6 +79,18 @@ def prepare(
     parts = tuple(_parts(topics, lines, beside))
     digest = _digest(parts) if key is not None or with_digest else None
     return Prepared(CommitCall(parts=parts, key=key, digest=digest), topics)
+
+
+def prepare_one(
+    topic: object, body: Any, headers: Headers | None, key: str | None, *, max_body: int
+) -> Prepared:
+    """``prepare`` for a single record."""
+    if key is not None:
+        return prepare([(topic, body)], headers=headers, key=key, max_body=max_body)  # type: ignore[list-item]  # the topic is checked there
+    name = check_topic(topic)
+    line = encode_body(body, max_body=max_body)
+    part = Part(name, 1, line, encode_headers(headers) if headers else None)
+    return Prepared(CommitCall(parts=(part,)), (name,))
 
 
 def _parts(topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]) -> Iterator[Part]:

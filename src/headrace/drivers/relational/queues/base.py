@@ -108,7 +108,7 @@ class QueueBase(Topics):
         elif verdict.state == State.COMPLETED:
             if queue.settings.keep != "none":
                 ledger.keep(queue, kept(verdict, now))
-        elif queue.settings.dead_to:
+        elif queue.settings.dead_queues(queue.name):
             yield from self._pass_on(ledger, queue, verdict, now)
         else:
             ledger.keep(queue, kept(verdict, now))
@@ -119,7 +119,7 @@ class QueueBase(Topics):
 
     def _pass_on(self, ledger: Ledger, queue: QueueRow, ended: Ended, now: int) -> Steps[None]:
         subject = ended.item.subject
-        for name in queue.settings.dead_to:
+        for name in queue.settings.dead_queues(queue.name):
             other = yield from self.made_queue(name)
             taken: object = []
             if subject is not None:
