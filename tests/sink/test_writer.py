@@ -215,7 +215,7 @@ def test_a_body_over_the_limit_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ['{"a":1}', "[]", "x"])
 def test_bad_headers_are_refused(text: str) -> None:
-    with pytest.raises(InvalidBody, match="column 'headers' in row 1 is not headers"):
+    with pytest.raises(InvalidBody, match="row 1 of partition 0: column 'headers' is not headers"):
         staged(TO_T, {"body": ["{}"] * 2, "headers": [None, text]})
 
 
@@ -283,8 +283,8 @@ def test_rows_without_a_payload_are_it(hr: headrace.Headrace) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"payload": ["{"]}, "row 0 of partition 0: column 'payload' in row 0 is not JSON"),
-        ({"subject": [""], "n": [1]}, "column 'subject' is '' in row 0"),
+        ({"payload": ["{"]}, "row 0 of partition 0: column 'payload' is not JSON"),
+        ({"subject": [""], "n": [1]}, "column 'subject' is ''"),
         ({"subject": ["a\nb"], "n": [1]}, "column 'subject'"),
         ({"subject": ["x" * 501], "n": [1]}, "column 'subject'"),
         ({"subject": [1], "n": [1]}, "it must be text"),

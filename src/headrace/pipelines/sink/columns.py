@@ -224,7 +224,7 @@ def check_not_null(column: pa.Array, name: str) -> None:
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
         raise InvalidBody(
-            f"column {name!r} is null in row {row}: a record needs a body, which may be {{}}.",
+            f"column {name!r} is null: a record needs a body, which may be {{}}.",
             path=name,
             column=name,
             row=row,
@@ -265,7 +265,7 @@ def _check_all(column: pa.Array, name: str, is_good: pa.Array, advice: str) -> N
     if pc.all(is_good, min_count=0).as_py() is False:
         row = pc.index(is_good, False).as_py()
         raise InvalidBody(
-            f"column {name!r} is {column[row].as_py()!r:.80} in row {row}: {advice}.",
+            f"column {name!r} is {column[row].as_py()!r:.80}: {advice}.",
             path=name,
             column=name,
             row=row,

@@ -67,8 +67,7 @@ def _floating(column: pa.Array, name: str) -> pa.Array:
     if pc.all(finite, min_count=0).as_py() is False:
         row = pc.index(finite, False).as_py()
         raise InvalidBody(
-            f"column {name!r} is {column[row].as_py()} in row {row}: JSON has no such number; "
-            "make it null.",
+            f"column {name!r} is {column[row].as_py()}: JSON has no such number; make it null.",
             path=name,
             column=name,
             row=row,

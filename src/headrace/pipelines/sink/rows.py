@@ -104,7 +104,7 @@ def check_size(lines: pa.Array, column: str, limit: int) -> None:
     if len(lines) and pc.max(sizes).as_py() > limit:
         row = pc.index(pc.greater(sizes, limit), True).as_py()
         raise BodyTooLarge(
-            f"column {column!r} has {sizes[row].as_py()} bytes in row {row}, over the limit of "
+            f"column {column!r} has {sizes[row].as_py()} bytes, over the limit of "
             f"{limit}: keep the data elsewhere and store a reference, or raise max_body.",
             path=column,
             column=column,
@@ -166,7 +166,7 @@ def _check_each(lines: pa.Array, column: str, *, is_record: bool) -> None:
 
 def _bad(text: str, column: str, row: int, what: str) -> InvalidBody:
     return InvalidBody(
-        f"column {column!r} in row {row} is not {what.rstrip('.')}: {text[:80]!r}.",
+        f"column {column!r} is not {what.rstrip('.')}: {text[:80]!r}.",
         path=column,
         column=column,
         row=row,
