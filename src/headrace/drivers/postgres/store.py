@@ -35,6 +35,7 @@ from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
 from headrace.drivers.relational.queues import PushKeys
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -66,7 +67,7 @@ DIALECT = Dialect(
     folder="postgres",
     word="headrace.",
     style="pyformat",
-    nouns=(*NOUNS, "alone", "late", "staging", "wake"),
+    nouns=(*NOUNS, "alone", "gate", "late", "staging", "wake"),
 )
 POOL_SIZE = 10
 
@@ -193,6 +194,16 @@ class PostgresStore(Runner, Maintenance, Staging):
         )
         sql = Sql(DIALECT._replace(nouns=("doctor",)), name)
         return Op("diagnose", lambda: diagnosis.examine(site, sql), writes=False)
+
+    def entered_queue(self, name: str) -> Steps[QueueRow | None]:
+        sql = self.sql
+        # Entered first and read then, on the same way: what is read counts until COMMIT.
+        _, found = yield sql.enter_queue(name=name), sql.find_queue(name=name, now=self.clock())
+        queue = queue_of(found[0]) if found else None
+        return queue if queue is not None and queue.is_live else None
+
+    def close_queue(self, queue: QueueRow) -> Steps[None]:
+        yield self.sql.close_queue(queue=queue.id)
 
     def commit_at_once(
         self, calls: Sequence[CommitCall]

@@ -57,13 +57,17 @@ class Lives(QueueBase):
         if settings != before:
             info = replace(queue.info, settings=settings, version=queue.info.version + 1)
             queue = queue._replace(info=info)
+        is_reordered = settings.discipline != before.discipline
+        counts_anew = settings.metrics and not before.metrics
+        if is_reordered or counts_anew:
+            yield from self.close_queue(queue)
         was_held = queue.held_until is not None
         if settings != before or was_held:
             queue = queue._replace(held_until=None)
             yield from self.save_queue(queue)
-        if settings.discipline != before.discipline:
+        if is_reordered:
             yield self.sql.rerank_items(queue=queue.id, discipline=settings.discipline)
-        if settings.metrics and not before.metrics:
+        if counts_anew:
             yield from self.recount(queue)
         if was_held:
             yield self.sql.desire(queue=name, desired="running")
@@ -95,6 +99,7 @@ class Lives(QueueBase):
 
     def _drop(self, name: str, *, keep_data: bool) -> Steps[int]:
         queue = yield from self.locked_queue(name)
+        yield from self.close_queue(queue)
         counted = yield self.sql.count_items(queue=queue.id)
         live: int = sum(row["count"] for row in counted)
         if keep_data:
