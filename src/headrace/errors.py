@@ -35,6 +35,7 @@
     ├── QueueError
     │   ├── QueueExists         queue_exists
     │   ├── ItemLost            item_lost
+    │   │   └── ItemGone        item_gone
     │   ├── ItemActive          item_active
     │   ├── SubjectTaken        subject_taken
     │   ├── NoItemsWaiting      no_items_waiting     retryable
@@ -302,6 +303,12 @@ class ItemLost(QueueError):
     """The token is not the one of the item's present claim: somebody else has it, or it ended."""
 
     code = "item_lost"
+
+
+class ItemGone(ItemLost):
+    """The item's channel was deleted while the item was out: nobody wants it any more."""
+
+    code = "item_gone"
 
 
 class ItemActive(QueueError):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headrace.contract.channels import ChannelStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -30,6 +31,7 @@ OPERATIONS = {
         MaintenanceStore,
         DiagnosisStore,
         QueueStore,
+        ChannelStore,
         SinkStore,
     )
     for name, method in vars(protocol).items()

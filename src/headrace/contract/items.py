@@ -73,6 +73,10 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
 
     With a ``version`` nothing is handed out unless the queue's settings still have it.
     ``lease_ms`` of None is the queue's own. ``worker`` is who asks, for people.
+
+    ``select`` is the form of a query: only items of channels that it selects are handed out,
+    by ``order`` of the channels' turns (``fair``), up to ``quantum`` of each in turn, or as they
+    stand in the queue's line (``line``).
     """
 
     queue: str
@@ -81,6 +85,9 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int | None = None
     version: int | None = None
     worker: str | None = None
+    select: str | None = None
+    order: Literal["fair", "line"] = "fair"
+    quantum: int = 10
 
 
 class Taking(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +130,33 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Settled(msgspec.Struct, frozen=True):
     """What became of an item: where it is now, or ``lost`` if the claim did not stand any more.
 
-    ``due`` is when an item that waits again may run.
+    ``gone`` is lost because the item's channel was deleted while it was out. ``due`` is when an
+    item that waits again may run.
     """
 
     item: int
-    state: Literal["completed", "planned", "pending", "dead", "dropped", "lost"]
+    state: Literal["completed", "planned", "pending", "dead", "dropped", "lost", "gone"]
     due: int | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing of the outcome was written."""
+        return self.state in ("lost", "gone")
+
+
+class ChannelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel that has items: how many of them wait (planned or pending), and are out."""
+
+    key_values: str
+    waiting: int
+    active: int
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """What a deletion of channels removed."""
+
+    channels: int
+    items: int
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from headrace.contract.channels import ChannelStore
 from headrace.contract.items import (
     Backlog,
     ClientRow,
@@ -30,7 +31,7 @@ from headrace.model.items import ItemState
 from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings
 
 
-class QueueStore(Protocol):
+class QueueStore(ChannelStore, Protocol):
     """Items that wait to be worked on.
 
     An item is live (planned, pending or active) or it has ended (completed or dead). At most
@@ -61,13 +62,13 @@ class QueueStore(Protocol):
         or within the window from when its last item was made). Uses are remembered only while
         ``unique`` is not ``live``. An item that was dropped or cancelled frees its subject.
 
-        ``upsert`` replaces payload, headers, overrides, priority and due time of a live item
-        that is not active, and leaves its id, attempts and iterations. An item that was due and
-        still is keeps its place. An item whose overrides say ``updateable=False`` is left alone
-        (``fixed``). An active item is left alone (``active``), or with ``while_active = next``
-        the document becomes its successor, replacing an earlier one; its time is fixed now, so
-        that a delay counts from here. A subject that is ``taken`` and has no live item is
-        skipped.
+        ``upsert`` replaces payload, headers, overrides, priority, channel and due time of a live
+        item that is not active, and leaves its id, attempts and iterations. An item that was due
+        and still is keeps its place, unless its channel is another. An item whose overrides say
+        ``updateable=False`` is left alone (``fixed``). An active item is left alone (``active``),
+        or with ``while_active = next`` the document becomes its successor, replacing an earlier
+        one; its time is fixed now, so that a delay counts from here. A subject that is ``taken``
+        and has no live item is skipped.
 
         Where the queue says ``keep_superseded``, a replaced payload (also a replaced successor)
         is committed to that topic in the same transaction: ``{"queue", "id", "subject",
@@ -96,7 +97,8 @@ class QueueStore(Protocol):
         or higher priority first and the longest in line among equals (``priority``). An item
         stands in line from its push if it is due then; a planned one from the first claim that
         finds it due: claims let all due items into the line first, in the order of their times
-        and ids, except that one which keeps its old place (``front``) returns to that.
+        and ids, except that one which keeps its old place (``front``) returns to that. With
+        ``select`` it is about channels: see ``ChannelStore``.
 
         Each item becomes active, its attempts grow by one, and its lease ends ``lease_ms`` from
         now (its own ``timeout``, else that of the call, else the queue's). Leases that have run

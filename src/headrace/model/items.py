@@ -45,7 +45,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What somebody pushes. ``due`` is a time, ``delay`` milliseconds from now; neither: now.
 
     ``payload`` is JSON text, or base64 when ``format`` is ``BYTES``; ``headers`` and
-    ``overrides`` are JSON text.
+    ``overrides`` are JSON text. ``key_values`` is the form of those of its channel.
     """
 
     payload: str
@@ -56,6 +56,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     delay: int | None = None
     headers: str | None = None
     overrides: str | None = None
+    key_values: str | None = None
 
     def due_at(self, now: int) -> int:
         """When the item may run, given the time of the database."""
@@ -70,7 +71,8 @@ class ItemState(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="item")
     ``position`` is its place among the waiting items of its rank; None until it is due.
     ``waiting_since`` is when its present wait began: at its push, or when it came back.
     ``lease_until`` and ``token`` belong to its present claim. ``successor`` is the document
-    (as JSON) that takes its place when the claim ends.
+    (as JSON) that takes its place when the claim ends. ``key_values`` names its channel, if it
+    is in one.
     """
 
     id: int
@@ -96,6 +98,7 @@ class ItemState(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="item")
     worker: str | None = None
     error: str | None = None
     successor: str | None = None
+    key_values: str | None = None
 
 
 Kind = Literal["complete", "reschedule", "reject", "kill", "drop", "release"]
@@ -299,6 +302,7 @@ def fresh(document: Document, *, id: int, queue: str, now: int) -> ItemState:
         created_at=now,
         headers=document.headers,
         overrides=document.overrides,
+        key_values=document.key_values,
     )
 
 
@@ -308,9 +312,12 @@ def dated(document: Document, due: int) -> Document:
 
 
 def replaced(item: ItemState, document: Document, due: int, now: int) -> ItemState:
-    """A waiting item with newer content. It keeps its place if it was due and still is."""
+    """A waiting item with newer content.
+
+    It keeps its place if it was due and still is, and has not gone to another channel.
+    """
     is_due = due <= now
-    was_due = item.state == State.PENDING
+    stays = item.state == State.PENDING and item.key_values == document.key_values
     return replace(
         item,
         payload=document.payload,
@@ -320,7 +327,8 @@ def replaced(item: ItemState, document: Document, due: int, now: int) -> ItemSta
         overrides=document.overrides,
         next_execution=due,
         state=State.PENDING if is_due else State.PLANNED,
-        position=item.position if is_due and was_due else None,
+        position=item.position if is_due and stays else None,
+        key_values=document.key_values,
     )
 
 

@@ -34,6 +34,7 @@ def dead_copy(ended: Ended, *, is_subject_free: bool) -> Document:
         priority=item.priority,
         headers=msgspec.json.encode(headers).decode(),
         overrides=item.overrides,
+        key_values=item.key_values,
     )
 
 
@@ -46,6 +47,7 @@ def again(item: ItemState) -> Document:
         priority=item.priority,
         headers=item.headers,
         overrides=item.overrides,
+        key_values=item.key_values,
     )
 
 

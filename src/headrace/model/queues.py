@@ -70,6 +70,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``metrics``             whether running numbers are kept, so that ``stats`` need not count, and
                             as a time series for ``metrics_retention``.
     ``log_level``           what a worker of the queue logs.
+    ``serial``              whether a channel hands out its next item only when the one before it
+                            is settled, and has not come back to stand before it.
     """
 
     discipline: Discipline = "priority"
@@ -94,6 +96,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metrics: bool = True
     metrics_retention: float = 7 * 24 * 3600.0
     log_level: LogLevel = "error"
+    serial: bool = False
 
     def dead_queues(self, name: str) -> tuple[str, ...]:
         """The queues that get copies of what dies in the queue ``name``.
@@ -112,7 +115,10 @@ QueueChanges = dict[str, Any]
 
 
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as it is stored. ``version`` grows with each change of its settings."""
+    """A queue as it is stored. ``version`` grows with each change of its settings.
+
+    ``has_channels`` says that some item was ever pushed to a channel of it.
+    """
 
     name: str
     settings: QueueSettings
@@ -120,6 +126,7 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     is_paused: bool = False
     paused_by: str | None = None
+    has_channels: bool = False
 
     @property
     def created(self) -> datetime:

@@ -6,6 +6,7 @@ from headrace.errors import (
     ClaimLost,
     InvalidOption,
     ItemActive,
+    ItemGone,
     ItemLost,
     NothingToReclaim,
     ProcAlreadyActive,
@@ -145,6 +146,15 @@ def item_lost(queue: str, item: int) -> ItemLost:
     return ItemLost(
         f"this claim on item {item} of queue {queue!r} does not stand any more: its lease ran "
         "out and was ended, or it was settled already. Nothing was written.",
+        queue=queue,
+        item=item,
+    )
+
+
+def item_gone(queue: str, item: int) -> ItemGone:
+    return ItemGone(
+        f"item {item} of queue {queue!r} is gone: its channel was deleted while it was out. "
+        "Nothing was written.",
         queue=queue,
         item=item,
     )

@@ -12,6 +12,7 @@ from headrace.contract.op import Op
 from headrace.drivers.memory.pushes import MemoryPushes
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
+from headrace.drivers.memory.turns import next_items, was_gone
 from headrace.model import items as rules
 from headrace.model.failures import Failure
 from headrace.model.items import Ended, ItemState, State, Verdict
@@ -35,11 +36,13 @@ class MemoryClaims(MemoryPushes):
         if take.version not in (None, info.version):
             return Taking(state="stale", version=info.version, now=now)
         self._promote(queue, now)
-        if len(queue.line) < take.count:
-            self.end_leases(queue, EVERYTHING, now)
-        taken = [
-            self._claim_one(queue, item, take, now) for item in queue.first(queue.line, take.count)
-        ]
+        chosen = next_items(queue, take)
+        if len(chosen.items) < take.count and self.end_leases(queue, EVERYTHING, now):
+            chosen = next_items(queue, take)
+        taken = [self._claim_one(queue, item, take, now) for item in chosen.items]
+        for channel in chosen.served:
+            if channel in queue.turns:
+                self.set_entry(queue.turns, channel, self.next_number("last_turn"))
         self.count(queue, picked=len(taken))
         return Taking(
             state="claimed" if taken else "empty",
@@ -69,7 +72,7 @@ class MemoryClaims(MemoryPushes):
             standing = [
                 outcome
                 for outcome, answer in zip(outcomes, answers, strict=True)
-                if answer.state != "lost"
+                if not answer.is_lost
             ]
             commits = [call for outcome in standing for call in outcome.commits]
             if commits:
@@ -84,7 +87,8 @@ class MemoryClaims(MemoryPushes):
         queue, now = self.data.queues.get(name), self.now()
         item = _held(queue, outcome.item, outcome.token)
         if queue is None or item is None:
-            return Settled(outcome.item, "lost")
+            is_gone = queue is not None and was_gone(queue, outcome.item, outcome.token)
+            return Settled(outcome.item, "gone" if is_gone else "lost")
         verdict = self._judge(queue, item, outcome, now)
         waiting = self.become(queue, item, verdict, now)
         if waiting is not None:

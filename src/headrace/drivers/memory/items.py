@@ -11,6 +11,7 @@ from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import MemoryTopics
 from headrace.model import items as rules
 from headrace.model import letters, refusals
+from headrace.model.channels import unblocks
 from headrace.model.failures import Failure
 from headrace.model.items import Document, Ended, ItemState, State, Verdict
 from headrace.model.queues import QueueInfo, QueueSettings
@@ -37,7 +38,13 @@ class MemoryItems(MemoryTopics):
         if queue.info is None:
             wanted = settings or self.data.queue_defaults
             version = queue.version + 1
-            info = QueueInfo(name=name, settings=wanted, version=version, created_at=self.now())
+            info = QueueInfo(
+                name=name,
+                settings=wanted,
+                version=version,
+                created_at=self.now(),
+                has_channels=queue.has_channels,
+            )
             self.change(queue, info=info)
             self.reorder(queue)
         return queue
@@ -48,9 +55,10 @@ class MemoryItems(MemoryTopics):
         if queue.discipline == discipline:
             return
         items = list(queue.items.values())
+        turns = dict(queue.turns)
         for item in items:
             self.remove(queue, item)
-        self.change(queue, discipline=discipline)
+        self.change(queue, discipline=discipline, turns=turns)
         for item in items:
             # A place is the number of a turn, with a sign where the last comes first.
             turn = None if item.position is None else abs(item.position)
@@ -75,6 +83,9 @@ class MemoryItems(MemoryTopics):
                 turn = self.next_number("last_turn")
                 after = replace(after, position=rules.place_of(queue.discipline, turn))
             self.announce(after.queue)
+        info = queue.info
+        if after.key_values is not None and info is not None and not info.has_channels:
+            self.change(queue, info=replace(info, has_channels=True, version=info.version + 1))
         self._swap(queue, before, after)
         return after
 
@@ -85,6 +96,19 @@ class MemoryItems(MemoryTopics):
     def _swap(self, queue: QueueData, before: ItemState | None, after: ItemState | None) -> None:
         self.data.undo.append(lambda: queue.swap(after, before))
         queue.swap(before, after)
+        for item in (before, after):
+            if item is not None and item.key_values is not None:
+                self._take_part(queue, item.key_values)
+        if queue.is_serial and before is not None and unblocks(before, after):
+            self.announce(before.queue)
+
+    def _take_part(self, queue: QueueData, channel: str) -> None:
+        """Let a channel take its turns while something of it stands in line."""
+        is_in_line = channel in queue.lines
+        if is_in_line and channel not in queue.turns:
+            self.set_entry(queue.turns, channel, self.next_number("last_turn"))
+        elif not is_in_line and channel in queue.turns:
+            self.set_entry(queue.turns, channel, None)
 
     def become(
         self, queue: QueueData, item: ItemState, verdict: Verdict, now: int

@@ -10,6 +10,7 @@ from headrace.drivers.memory.claims import MemoryClaims
 from headrace.drivers.memory.items import K, V
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
+from headrace.model.channels import GONE_SECONDS
 
 SAMPLE_MS = 60_000
 
@@ -86,6 +87,8 @@ class MemoryNumbers(MemoryClaims):
         gone += self._remove(queue.errors, old, now, settings.errors_retention, limit)
         old = [(at, at) for at in queue.samples]
         gone += self._remove(queue.samples, old, now, settings.metrics_retention, limit)
+        old = [(at, item) for item, (at, _) in queue.gone.items()]
+        gone += self._remove(queue.gone, old, now, GONE_SECONDS, limit)
         if settings.unique == "window":
             used = [(at, subject) for subject, at in queue.used.items()]
             gone += self._remove(queue.used, used, now, settings.unique_window, limit)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.contract.items import COUNTED, Counts, EndedItem, LoggedError, Sample
+from headrace.model.channels import blocks
 from headrace.model.items import ItemState, State, rank_of
 from headrace.model.queues import Discipline, QueueInfo, QueueSettings
 
@@ -19,16 +20,23 @@ class QueueData:
     """A queue and all that belongs to it.
 
     Without ``info`` there is no queue: there was one, and its data was kept, with the
-    ``version`` that its settings had. ``discipline`` is the one by which ``line`` is sorted now.
+    ``version`` that its settings had, and with channels if it had some. ``discipline`` is the one by which ``line`` is sorted now.
+    ``channels`` has the ids of each channel's items, ``lines`` its part of the line, ``turns``
+    when it was its turn, and ``gone`` who had items that went with a channel, and when.
     """
 
     info: QueueInfo | None = None
     version: int = 0
+    has_channels: bool = False
     held_until: int | None = None
     discipline: Discipline = "fifo"
     items: dict[int, ItemState] = field(default_factory=dict)
     subjects: dict[str, int] = field(default_factory=dict)
     line: list[Entry] = field(default_factory=list)
+    channels: dict[str, set[int]] = field(default_factory=dict)
+    lines: dict[str, list[Entry]] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    gone: dict[int, tuple[int, str | None]] = field(default_factory=dict)
     planned: list[Entry] = field(default_factory=list)
     leases: list[Entry] = field(default_factory=list)
     completed: dict[int, EndedItem] = field(default_factory=dict)
@@ -43,6 +51,10 @@ class QueueData:
         assert self.info is not None
         return self.info.settings
 
+    @property
+    def is_serial(self) -> bool:
+        return self.info is not None and self.info.settings.serial
+
     def is_held(self, now: int) -> bool:
         """Whether an update keeps its items back."""
         return self.held_until is not None and now < self.held_until
@@ -53,24 +65,43 @@ class QueueData:
             del self.items[before.id]
             if before.subject is not None:
                 del self.subjects[before.subject]
-            order, entry = self._entry(before)
-            del order[bisect_left(order, entry)]
+            for order, entry in self._entries(before):
+                del order[bisect_left(order, entry)]
+            self._leave_channel(before)
         if after is not None:
             self.items[after.id] = after
             if after.subject is not None:
                 self.subjects[after.subject] = after.id
-            order, entry = self._entry(after)
-            insort(order, entry)
+            if after.key_values is not None:
+                self.channels.setdefault(after.key_values, set()).add(after.id)
+            for order, entry in self._entries(after):
+                insort(order, entry)
 
-    def _entry(self, item: ItemState) -> tuple[list[Entry], Entry]:
-        """The order an item stands in, and as what; the id comes last."""
+    def _leave_channel(self, item: ItemState) -> None:
+        if item.key_values is None:
+            return
+        self.channels[item.key_values].discard(item.id)
+        if not self.channels[item.key_values]:
+            del self.channels[item.key_values]
+        if not self.lines.get(item.key_values, True):
+            del self.lines[item.key_values]
+
+    def _entries(self, item: ItemState) -> list[tuple[list[Entry], Entry]]:
+        """The orders an item stands in, and as what; the id comes last."""
         if item.state == State.PENDING:
             assert item.position is not None
-            return self.line, (-rank_of(self.discipline, item.priority), item.position, item.id)
+            entry = (-rank_of(self.discipline, item.priority), item.position, item.id)
+            if item.key_values is None:
+                return [(self.line, entry)]
+            return [(self.line, entry), (self.lines.setdefault(item.key_values, []), entry)]
         if item.state == State.PLANNED:
-            return self.planned, (item.next_execution, item.id)
+            return [(self.planned, (item.next_execution, item.id))]
         assert item.lease_until is not None
-        return self.leases, (item.lease_until, item.id)
+        return [(self.leases, (item.lease_until, item.id))]
+
+    def is_blocked(self, channel: str) -> bool:
+        """Whether a strict channel waits: an item of it is out, or will return to its place."""
+        return any(blocks(self.items[id]) for id in self.channels.get(channel, ()))
 
     def first(self, order: list[Entry], count: int) -> list[ItemState]:
         """The first items in one of the orders."""

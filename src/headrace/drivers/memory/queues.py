@@ -90,7 +90,13 @@ class MemoryQueues(MemoryItems):
             for item in list(queue.items.values()):
                 if item.state == State.ACTIVE:
                     self.move(queue, item, rules.released(item, self.now()))
-            self.change(queue, info=None, version=info.version, held_until=None)
+            self.change(
+                queue,
+                info=None,
+                version=info.version,
+                has_channels=info.has_channels,
+                held_until=None,
+            )
             return live
 
         return immediate("drop_queue", act)

@@ -17,6 +17,7 @@ from headrace.contract.values import (
     Capabilities,
     Finding,
 )
+from headrace.drivers.memory.channels import MemoryChannels
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
 from headrace.drivers.memory.maintenance import MemoryMaintenance
@@ -65,6 +66,7 @@ class MemoryStore(
     MemoryMaintenance,
     MemoryNumbers,
     MemoryDeadItems,
+    MemoryChannels,
     MemoryCoordination,
     MemorySinks,
 ):

@@ -25,6 +25,7 @@ from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
+from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
 from headrace.testing.contract.queue_client_looks import QueueLookContract
 from headrace.testing.contract.queue_client_outcomes import ItemOutcomeContract
@@ -84,12 +85,14 @@ CONTRACTS: tuple[type[Contract], ...] = (
     DeadLetterContract,
     QueueUpdateContract,
     QueueKindContract,
+    ChannelContract,
     SinkContract,
 )
 
 __all__ = [
     "CONTRACTS",
     "AckPartContract",
+    "ChannelContract",
     "ClaimContract",
     "ClientContract",
     "CollectionContract",

@@ -1,0 +1,62 @@
+"""Channels inside queues: what every driver implements. See ``contract.queues``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.contract.items import ChannelRow, Deleted
+from headrace.contract.op import Op
+
+
+class ChannelStore(Protocol):
+    """Lines inside a queue, each named by key-values.
+
+    A channel is there while it has live items: the first item that is pushed with its
+    key-values (``Document.key_values``, in their form) makes it, and with the last one it is
+    gone. The first item ever pushed to a channel makes the version of the queue's settings grow,
+    since claims go another way from then on.
+
+    An item keeps its channel until it has ended, and has it again when it is made live again.
+    An upsert replaces the channel like the rest; an item that goes to another one goes behind
+    all that stand in line there. Copies and moves to other queues go to the channel of the same
+    name.
+
+    **Turns.** A channel takes its turns while something of it stands in line: from when the first
+    item comes to stand there, behind all other channels, until the last has left. A claim with
+    ``select`` and the order ``fair`` takes up to ``quantum`` items of each selected channel, the
+    one whose turn it is first; within a channel in the queue's order. If all of them have given
+    and it is not enough, those that have more share the rest alike, as often as it takes. Those
+    that gave stand behind all others then, in the order in which they did. So no channel waits
+    for the end of another, however long that is.
+
+    The order ``line`` is the queue's own, as if there were no channels, without the items of
+    channels that are not selected. A claim without ``select`` takes whatever is next in the
+    queue's line, in a channel or not. One with ``select`` takes nothing that is in no channel.
+
+    **Strict channels.** Where the queue says ``serial``, a channel hands out one item at a time,
+    whoever asks and in whatever order, and nothing while one of its items is out, or waits for
+    its time with its place kept (a rejected item with ``retry_position`` ``front``). Otherwise
+    the order within a channel is that of first claims. Items in no channel are not concerned.
+    Whoever waits for the queue is woken when an item of a strict channel is settled.
+    """
+
+    def channels(
+        self, queue: str, select: str | None, after: str, limit: int
+    ) -> Op[list[ChannelRow]]:
+        """Channels that a query (its form) selects, or all, by form in code point order, after
+        ``after``."""
+        ...
+
+    def delete_channels(self, queue: str, select: str | None, limit: int) -> Op[Deleted]:
+        """Remove all live items of up to ``limit`` channels that a query selects, or of any.
+
+        Items that are out are removed like the others; an outcome of theirs is answered ``gone``
+        for a day, and ``lost`` after that. Their subjects are free again. What was kept of ended
+        items stays.
+        """
+        ...
+
+    def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:
+        """Which items that were out by this token have gone with their channel."""
+        ...

@@ -1,0 +1,61 @@
+"""Channels in memory: to look at, and to delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.contract.items import ChannelRow, Deleted
+from headrace.contract.op import Op
+from headrace.drivers.memory.items import MemoryItems
+from headrace.drivers.memory.queue_data import QueueData
+from headrace.drivers.memory.topics import immediate
+from headrace.drivers.memory.turns import was_gone
+from headrace.model.channels import selects
+from headrace.model.items import State
+
+
+class MemoryChannels(MemoryItems):
+    """What people do with channels."""
+
+    def channels(
+        self, queue: str, select: str | None, after: str, limit: int
+    ) -> Op[list[ChannelRow]]:
+        def act() -> list[ChannelRow]:
+            data, _ = self.queue(queue)
+            found = [channel for channel in _selected(data, select) if channel > after]
+            return [_row(data, channel) for channel in found[:limit]]
+
+        return immediate("channels", act, writes=False)
+
+    def delete_channels(self, queue: str, select: str | None, limit: int) -> Op[Deleted]:
+        def act() -> Deleted:
+            data, _ = self.queue(queue)
+            found = _selected(data, select)[:limit]
+            items = [data.items[id] for channel in found for id in sorted(data.channels[channel])]
+            for item in items:
+                if item.state == State.ACTIVE:
+                    self.set_entry(data.gone, item.id, (self.now(), item.token))
+                self.remove(data, item)
+                self.free(data, item)
+            return Deleted(len(found), len(items))
+
+        return immediate("delete_channels", act)
+
+    def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:
+        def act() -> list[int]:
+            data = self.data.queues.get(queue)
+            return [] if data is None else [id for id in items if was_gone(data, id, token)]
+
+        return immediate("gone_items", act, writes=False)
+
+
+def _selected(queue: QueueData, select: str | None) -> list[str]:
+    return sorted(
+        channel for channel in queue.channels if select is None or selects(select, channel)
+    )
+
+
+def _row(queue: QueueData, channel: str) -> ChannelRow:
+    ids = queue.channels[channel]
+    active = sum(queue.items[id].state == State.ACTIVE for id in ids)
+    return ChannelRow(key_values=channel, waiting=len(ids) - active, active=active)

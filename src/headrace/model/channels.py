@@ -1,0 +1,81 @@
+"""Channels: which of them a query selects, and how much each gives in its turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from headrace.model.evaluating import Matcher
+from headrace.model.items import ItemState, State
+from headrace.model.keyvalues import KeyValues
+from headrace.model.queries import Query
+
+# Channels that gave less than this are not worth asking many more of them at once.
+SHALLOWEST = 0.5
+# How long it is remembered that an item went with its channel while it was out.
+GONE_SECONDS = 24 * 3600
+
+
+@lru_cache(maxsize=2**16)
+def selects(query: str, key_values: str) -> bool:
+    """Whether a query selects a channel, both given by their forms.
+
+    Claims ask it of the same channels again and again, so the answers are kept.
+    """
+    return _matcher(query)(KeyValues.read(key_values))
+
+
+def blocks(item: ItemState) -> bool:
+    """Whether a strict channel waits for the item: it is out, or will return to its place."""
+    is_kept = item.state == State.PLANNED and item.position is not None
+    return item.key_values is not None and (is_kept or item.state == State.ACTIVE)
+
+
+def unblocks(before: ItemState, after: ItemState | None) -> bool:
+    """Whether a strict channel may go on when an item changes, or goes (None)."""
+    return blocks(before) and (after is None or not blocks(after))
+
+
+@lru_cache(maxsize=2**8)
+def _matcher(query: str) -> Matcher:
+    return Query.from_json(query).compiled()
+
+
+class Sharing:
+    """How a claim on so many items is shared among channels that take turns.
+
+    First each channel, in the order of turns, gives up to a quantum. If that is not enough,
+    those that have more share the rest alike. A strict channel gives one item.
+    """
+
+    def __init__(self, count: int, quantum: int, *, is_strict: bool) -> None:
+        self.left = count
+        self.quantum = 1 if is_strict else quantum
+        self.served: list[str] = []
+        self.hungry: list[str] = []
+        self._is_strict = is_strict
+        self._asked = self._given = 0
+
+    @property
+    def width(self) -> int:
+        """How many channels it will probably take for the rest."""
+        each = self._given / self._asked if self._asked else self.quantum
+        return math.ceil(self.left / max(each, SHALLOWEST))
+
+    @property
+    def share(self) -> int:
+        """How many each of those that have more is to give."""
+        return max(self.quantum, math.ceil(self.left / len(self.hungry)))
+
+    def note(self, channels: Sequence[str], each: int, given: Mapping[str, int]) -> None:
+        """Channels were asked for some items each, and gave so many."""
+        self._asked += len(channels)
+        self._given += sum(given.values())
+        self.left -= sum(given.values())
+        known = set(self.served)
+        self.served += [channel for channel in channels if channel in given and channel not in known]
+        if not self._is_strict:
+            full = [channel for channel in channels if given.get(channel, 0) == each]
+            asked = set(channels)
+            self.hungry = [other for other in self.hungry if other not in asked] + full
