@@ -74,7 +74,9 @@ class Sharing:
         self._given += sum(given.values())
         self.left -= sum(given.values())
         known = set(self.served)
-        self.served += [channel for channel in channels if channel in given and channel not in known]
+        self.served += [
+            channel for channel in channels if channel in given and channel not in known
+        ]
         if not self._is_strict:
             full = [channel for channel in channels if given.get(channel, 0) == each]
             asked = set(channels)

@@ -27,7 +27,7 @@ from headrace.contract.items import (
 from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
-from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of
+from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of, queue_of
 from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
@@ -41,7 +41,7 @@ MOST_ON_A_RECEIPT = 200
 SLOW = 3.0
 SLOW_CLAIMS = 5
 FLOOR_SECONDS = 1.0
-_FIELDS = Document.__struct_fields__
+_FIELDS = tuple(field for field in Document.__struct_fields__ if field != "key_values")
 # What stands for an id when the queue's settings have changed.
 OTHER = -1
 # On a receipt: what divides an id from a subject, and what says that another way is gone.
@@ -152,6 +152,8 @@ def push_at_once(
     queues = {call.queue for call in calls}
     documents = [document for call in calls for document in call.documents]
     is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
+    if any(document.key_values is not None for document in documents):
+        is_simple = False
     if not is_simple or not documents:
         return None
     [name] = queues
@@ -357,7 +359,8 @@ def claim_at_once(
         nonlocal runs
         runs += 1
         queue = yield from store.known.queue(take.queue)
-        if runs > 1 or queue is None:
+        has_channels = queue is not None and queue.info.has_channels
+        if runs > 1 or queue is None or has_channels or take.select is not None:
             return (yield from slowly(runs > 1))
         if take.version not in (None, queue.info.version):
             queue = yield from store.known.queue(take.queue, anew=True)
@@ -394,7 +397,7 @@ def claim_at_once(
 
 def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
     """Claimed items in the order of the queue."""
-    items = [item_of(row, queue.name) for row in rows if row["id"] is not None]
+    items = [plain_item_of(row, queue.name) for row in rows if row["id"] is not None]
     discipline = queue.settings.discipline
     return sorted(items, key=lambda item: (-rank_of(discipline, item.priority), item.position))
 
@@ -448,7 +451,7 @@ def complete_at_once(
         runs += 1
         queue = yield from store.known.queue(name)
         gone: set[int] | None = None
-        if queue is not None and queue.settings.keep == "none":
+        if queue is not None and queue.settings.keep == "none" and not queue.settings.serial:
             gone = yield from _complete(store, queue, token, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}

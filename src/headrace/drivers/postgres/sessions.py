@@ -28,6 +28,9 @@ T = TypeVar("T")
 class PostgresSession(Session):
     """Operations on a connection in a transaction."""
 
+    # Whoever pushes to those channels would wait for the end of the transaction.
+    retires = False
+
     def __init__(self, store: PostgresStore, connection: Any) -> None:
         super().__init__(
             name=store.name,

@@ -25,6 +25,7 @@ NOUNS = (
     "maintenance",
     "queue",
     "item",
+    "channel",
     "ended",
     "worker",
     "sink",

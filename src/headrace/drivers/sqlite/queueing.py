@@ -9,7 +9,7 @@ from headrace.contract.items import Take, Taking
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.claims import refused, taking
 from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import item_of
+from headrace.drivers.relational.queues.rows import plain_item_of
 from headrace.model.items import rank_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]
 
     def steps() -> Steps[Taking]:
         queue = yield from store.queue_row(take.queue)
+        if queue.info.has_channels or take.select is not None:
+            return (yield from store.claim_steps(take, is_repeat=False))
         refusal = refused(queue, take)
         if refusal is not None:
             return refusal
@@ -34,7 +36,7 @@ def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]
             count=take.count,
             now=queue.now,
         )
-        items = [item_of(row, queue.name) for row in rows]
+        items = [plain_item_of(row, queue.name) for row in rows]
         items.sort(key=lambda item: (-rank_of(settings.discipline, item.priority), item.position))
         ledger = Ledger(store.sql)
         ledger.count(queue, pending=-len(items), active=len(items), picked=len(items))

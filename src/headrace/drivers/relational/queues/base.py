@@ -19,6 +19,14 @@ from headrace.model.queues import DEFAULTS, QueueInfo, QueueSettings
 class QueueBase(Topics):
     """Queues to find and to make, and verdicts to carry out."""
 
+    # Whether channels that have become empty are taken out of the turns at once. It locks them,
+    # so a transaction of the user's does not: that may last.
+    retires = True
+
+    def ledger(self) -> Ledger:
+        """An empty ledger."""
+        return Ledger(self.sql, retires=self.retires)
+
     def find_queue(self, name: str) -> Steps[QueueRow | None]:
         """A queue as it is now, if there is one."""
         found = yield self.sql.find_queue(name=name, now=self.clock())
@@ -78,7 +86,11 @@ class QueueBase(Topics):
         # There was one of this name, and its data was kept.
         revived = queue._replace(is_live=True, held_until=None)
         info = QueueInfo(
-            name=name, settings=wanted, version=queue.info.version + 1, created_at=queue.now
+            name=name,
+            settings=wanted,
+            version=queue.info.version + 1,
+            created_at=queue.now,
+            has_channels=queue.info.has_channels,
         )
         revived = revived._replace(info=info)
         yield from self.save_queue(revived)

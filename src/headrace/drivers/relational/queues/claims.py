@@ -8,9 +8,11 @@ from typing import Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
-from headrace.drivers.relational.queues.ledger import Ledger, take_turns
+from headrace.drivers.relational.queues.channel_claims import ChannelClaims
+from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.pushes import Pushes
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
+from headrace.drivers.relational.queues.turning import Channels, take_turns
 from headrace.drivers.relational.queues.verdicts import judged
 from headrace.drivers.relational.sql import Finally, Insist, Many
 from headrace.model import items as rules
@@ -20,7 +22,7 @@ MOST_PROMOTED = 1000
 MOST_EXPIRED = 1000
 
 
-class Claims(Pushes):
+class Claims(ChannelClaims, Pushes):
     """Items go out, and are settled."""
 
     def claim_items(self, take: Take) -> Op[Taking]:
@@ -60,12 +62,13 @@ class Claims(Pushes):
         """A claim on an open queue, of which some items are taken already."""
         count = take.count - but
         promoted = yield from self._promote(queue)
-        found = yield self.sql.first_items(queue=queue.id, limit=count)
-        if len(found) < count and (yield from self._end_leases(queue, MOST_EXPIRED)):
-            found = yield self.sql.first_items(queue=queue.id, limit=count)
-        items = [self._taken(item_of(row, queue.name), queue, take) for row in found]
+        chosen = yield from self.next_items(queue, take, count)
+        if len(chosen.items) < count and (yield from self._end_leases(queue, MOST_EXPIRED)):
+            chosen = yield from self.next_items(queue, take, count)
+        items = [self._taken(item, queue, take) for item in chosen.items]
         if items:
             yield Finally((Many.of(self.sql.hand_out_items, [_claim(item) for item in items]),))
+            yield from self.had_their_turn(queue, chosen)
         yield from self._count_claims(queue, promoted, len(items))
         due = None
         if len(items) < count:
@@ -100,13 +103,18 @@ class Claims(Pushes):
                 }
                 for row in due
             ]
+            channels = Channels(self.sql)
+            for row in due:
+                channels.want(queue, row["key_values"])
+            yield from channels.hold()
             yield Finally((Many.of(self.sql.place_items, places),))
+            yield from channels.join((queue, row["key_values"]) for row in due)
             total += len(due)
             if len(due) < MOST_PROMOTED:
                 return total
 
     def _count_claims(self, queue: QueueRow, promoted: int, picked: int) -> Steps[None]:
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         ledger.count(queue, planned=-promoted, pending=promoted - picked, active=picked)
         ledger.count(queue, picked=picked)
         yield from ledger.write()
@@ -141,9 +149,7 @@ class Claims(Pushes):
         if answers is None:
             answers = yield from self._settle_each(queue, outcomes)
         standing = [
-            outcome
-            for outcome, answer in zip(outcomes, answers, strict=True)
-            if answer.state != "lost"
+            outcome for outcome, answer in zip(outcomes, answers, strict=True) if not answer.is_lost
         ]
         parts = [part for outcome in standing for call in outcome.commits for part in call.parts]
         if parts:
@@ -159,9 +165,10 @@ class Claims(Pushes):
 
         None if it is another case, and nothing was changed.
         """
-        if queue.settings.keep != "none" or any(
-            outcome.kind != "complete" or outcome.failure is not None for outcome in outcomes
-        ):
+        # In a strict channel somebody waits for it.
+        if queue.settings.serial or queue.settings.keep != "none":
+            return None
+        if any(outcome.kind != "complete" or outcome.failure is not None for outcome in outcomes):
             return None
         ids = Counter(outcome.item for outcome in outcomes)
         if len(ids) < len(outcomes):
@@ -173,7 +180,7 @@ class Claims(Pushes):
         for token, items in tokens.items():
             rows = yield self.sql.complete_items(queue=queue.id, ids=items, token=token)
             gone |= {row["id"] for row in rows}
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         ledger.count(queue, active=-len(gone), processed=len(gone))
         yield from ledger.write()
         left = [outcome for outcome in outcomes if outcome.item not in gone]
@@ -187,7 +194,7 @@ class Claims(Pushes):
         ids = sorted({outcome.item for outcome in outcomes})
         found = yield self.sql.load_items(queue=queue.id, ids=ids)
         items: dict[int, ItemState] = {row["id"]: item_of(row, queue.name) for row in found}
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         answers = []
         for outcome in outcomes:
             item = items.get(outcome.item)
@@ -197,7 +204,18 @@ class Claims(Pushes):
             del items[outcome.item]
             answers.append((yield from self._settle_one(ledger, queue, item, outcome)))
         yield from ledger.write()
-        return answers
+        lost = [
+            (answer.item, outcome.token)
+            for answer, outcome in zip(answers, outcomes, strict=True)
+            if answer.is_lost
+        ]
+        gone = (yield from self.went(queue, lost)) if lost and queue.info.has_channels else ()
+        return [
+            Settled(answer.item, "gone")
+            if answer.is_lost and (answer.item, outcome.token) in gone
+            else answer
+            for answer, outcome in zip(answers, outcomes, strict=True)
+        ]
 
     def _settle_one(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, outcome: Outcome
@@ -244,7 +262,7 @@ class Claims(Pushes):
             return []
         # A crash that was counted must not be forgotten, nor a dead item come back.
         yield Insist()
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         for row in found:
             item = item_of(row, queue.name)
             ledger.count(queue, orphaned=1)

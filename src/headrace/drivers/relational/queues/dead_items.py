@@ -6,7 +6,6 @@ from typing import Any
 
 from headrace.contract.items import DeadGroup, EndedItem, Filter
 from headrace.contract.op import Op, Steps
-from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, ended_of
 from headrace.drivers.relational.queues.single_items import SingleItems
 from headrace.model import letters
@@ -93,13 +92,13 @@ class DeadItems(SingleItems):
 
     def _redrive_one(self, queue: QueueRow, target: QueueRow, dead: EndedItem) -> Steps[bool]:
         """Whether it lives again; somebody may have taken its subject just now."""
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         if target.id == queue.id:
             return (yield from self.revive(ledger, queue, dead)) is not None
         ledger.add(target, letters.again(dead.item), queue.now)
         if not (yield from ledger.write()):
             return False
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         ledger.unkeep(queue, dead)
         yield from ledger.write()
         return True
@@ -108,7 +107,7 @@ class DeadItems(SingleItems):
         def steps() -> Steps[int]:
             row = yield from self.open_queue(queue)
             found = yield self.sql.dead_items(queue=row.id, after=0, limit=limit, **_wanted(filter))
-            ledger = Ledger(self.sql)
+            ledger = self.ledger()
             for dead in found:
                 ledger.unkeep(row, ended_of(dead, queue))
             yield from ledger.write()

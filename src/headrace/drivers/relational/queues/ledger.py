@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from headrace.contract.items import COUNTED, EndedItem
 from headrace.contract.op import Steps
 from headrace.contract.values import Part
-from headrace.drivers.relational.queues import rows
+from headrace.drivers.relational.queues import rows, turning
 from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Announce, Finally, Many, Sql, Statement
 from headrace.model import items as rules
+from headrace.model.channels import unblocks
 from headrace.model.failures import Failure, encode_failure
 from headrace.model.items import ItemState, State
 
@@ -48,8 +50,10 @@ class Entry:
 class Ledger:
     """The changes of one operation. New items have ids below zero until they are written."""
 
-    def __init__(self, sql: Sql) -> None:
+    def __init__(self, sql: Sql, *, retires: bool = True) -> None:
         self.sql = sql
+        self.retires = retires
+        self.channels = turning.Channels(sql)
         self.entries: dict[int, Entry] = {}
         self.ended: list[tuple[QueueRow, EndedItem]] = []
         self.unended: list[tuple[QueueRow, EndedItem]] = []
@@ -82,6 +86,8 @@ class Ledger:
             self.count(queue, **{STATES[State(after.state)]: 1})
             if after.state == State.PENDING:
                 self.announced.add(f"queue/{queue.name}")
+        if queue.settings.serial and before is not None and unblocks(before, after):
+            self.announced.add(f"queue/{queue.name}")
 
     def add(
         self, queue: QueueRow, document: rules.Document, now: int, *, must_come: bool = False
@@ -191,7 +197,7 @@ class Ledger:
 
     def _add(self, coming: dict[int, Entry]) -> Steps[dict[int, int]]:
         values = [
-            rows.new_values(entry.after, entry.queue)
+            rows.new_values(entry.after, entry.queue, self.channel_of(entry.queue, entry.after))
             for entry in coming.values()
             if entry.after is not None
         ]
@@ -221,6 +227,7 @@ class Ledger:
     def write(self) -> Steps[dict[int, int]]:
         """Write everything; the ids that new items got, by the ids they had here."""
         yield from self.place()
+        yield from self.hold_channels()
         # First what gives a subject free, then what takes it.
         before = self._removals()
         if before:
@@ -237,7 +244,59 @@ class Ledger:
             yield Announce(frozenset(self.announced))
         if statements:
             yield Finally(tuple(statements))
+        yield from self._take_turns()
         return got
+
+    def hold_channels(self) -> Steps[None]:
+        """Find or make the channels of what comes to be in one, or in its line.
+
+        Nobody takes them away, or out of the turns, until the end of the transaction.
+        """
+        for entry in self._coming():
+            assert entry.after is not None
+            self.channels.want(entry.queue, entry.after.key_values)
+        yield from self.channels.hold()
+
+    def channel_of(self, queue: QueueRow, item: ItemState) -> int:
+        """The number of the channel that an item comes into."""
+        return self.channels.id_of(queue, item.key_values)
+
+    def _coming(self) -> list[Entry]:
+        """What comes to be in a channel, or to stand in its line, in that order."""
+        coming = [
+            entry
+            for entry in self.entries.values()
+            if entry.after is not None
+            and entry.after.key_values is not None
+            and (
+                entry.before is None
+                or entry.before.key_values != entry.after.key_values
+                or entry.before.state != State.PENDING == entry.after.state
+            )
+        ]
+        return sorted(coming, key=lambda entry: entry.coming)
+
+    def _take_turns(self) -> Steps[None]:
+        """Let channels take part in the turns that have something in line, and others not."""
+        in_line = [
+            (entry.queue, entry.after.key_values)
+            for entry in self._coming()
+            if entry.after is not None and entry.after.state == State.PENDING
+        ]
+        yield from self.channels.join(in_line)
+        if self.retires:
+            yield from self.channels.retire(
+                (entry.queue, entry.before.key_values)
+                for entry in self.entries.values()
+                if entry.before is not None
+                and entry.before.key_values is not None
+                and entry.before.state == State.PENDING
+                and (
+                    entry.after is None
+                    or entry.after.state != State.PENDING
+                    or entry.after.key_values != entry.before.key_values
+                )
+            )
 
     def _saves(self) -> list[Statement | Many]:
         changed = [
@@ -245,7 +304,23 @@ class Ledger:
             for entry in self.entries.values()
             if entry.before is not None and entry.after is not None
         ]
-        return [Many.of(self.sql.save_items, changed)] if changed else []
+        moved = [
+            {
+                "id": entry.after.id,
+                "channel": self.channel_of(entry.queue, entry.after),
+                "key_values": entry.after.key_values,
+            }
+            for entry in self.entries.values()
+            if entry.before is not None
+            and entry.after is not None
+            and entry.after.key_values != entry.before.key_values
+        ]
+        saves: list[Statement | Many] = []
+        if changed:
+            saves.append(Many.of(self.sql.save_items, changed))
+        if moved:
+            saves.append(Many.of(self.sql.rechannel_items, moved))
+        return saves
 
     def _removals(self) -> list[Statement | Many]:
         gone: dict[int, list[int]] = {}
@@ -272,13 +347,3 @@ class Ledger:
             else self.sql.use_subject(queue=queue.id, subject=subject, at=at)
             for (_, subject), (queue, at) in sorted(self.used.items(), key=lambda used: used[0])
         ]
-
-
-def take_turns(sql: Sql, count: int) -> Steps[list[int]]:
-    """As many new places in line, rising."""
-    found = yield sql.take_turns(count=count)
-    last: int = found[-1]["turn"]
-    if len(found) == count:
-        return [row["turn"] for row in found]
-    # A counter that says only where it has come to.
-    return list(range(last - count + 1, last + 1))

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
-from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
@@ -117,7 +116,7 @@ class Lives(QueueBase):
         counted = yield self.sql.count_items(queue=queue.id)
         live: int = sum(row["count"] for row in counted)
         if keep_data:
-            ledger = Ledger(self.sql)
+            ledger = self.ledger()
             found = yield self.sql.active_items(queue=queue.id)
             for row in found:
                 item = item_of(row, name)
@@ -133,6 +132,9 @@ class Lives(QueueBase):
             self.sql.remove_all_errors(queue=queue.id),
             self.sql.remove_all_samples(queue=queue.id),
             self.sql.remove_tallies(queue=queue.id),
+            self.sql.remove_all_turns(queue=queue.id),
+            self.sql.remove_all_channels(queue=queue.id),
+            self.sql.remove_all_gone(queue=queue.id),
             self.sql.remove_queue(queue=queue.id),
         )
         return live

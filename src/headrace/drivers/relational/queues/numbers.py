@@ -9,13 +9,16 @@ import msgspec
 from headrace.contract.items import COUNTED, Backlog, Counts, LoggedError, Sample
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.claims import Claims
-from headrace.drivers.relational.queues.ledger import STATES, Ledger
+from headrace.drivers.relational.queues.ledger import STATES
 from headrace.drivers.relational.queues.lives import Lives
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
+from headrace.model.channels import GONE_SECONDS
 from headrace.model.failures import Failure
 from headrace.model.items import State
 
 SAMPLE_MS = 60_000
+# Channels that are empty are kept for so long from when they were made, since most come back.
+IDLE_SECONDS = 3600
 MOST_QUEUES = 1_000_000
 _decode_counts = msgspec.json.Decoder(Counts).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -84,7 +87,7 @@ class Numbers(Claims, Lives):
         # Nobody pushes, claims or settles between the two counts, or the difference would be
         # wrong: they are made in one snapshot.
         [row] = yield self.sql.compare_tallies(queue=queue.id)
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         ledger.count(queue, **{name: row[name] for name in _GAUGES})
         yield from ledger.write()
 
@@ -139,7 +142,7 @@ class Numbers(Claims, Lives):
 
     def _remove_old(self, queue: QueueRow, limit: int) -> Steps[int]:
         settings, id, gone = queue.settings, queue.id, 0
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         kept = {State.COMPLETED: settings.keep, State.DEAD: settings.keep_dead}
         for state, keep in kept.items():
             if keep in ("all", None):
@@ -155,6 +158,10 @@ class Numbers(Claims, Lives):
         gone += len((yield self.sql.drop_errors(queue=id, at=at, limit=limit)))
         at = _before(queue, settings.metrics_retention)
         gone += len((yield self.sql.drop_samples(queue=id, at=at, limit=limit)))
+        at = _before(queue, GONE_SECONDS)
+        gone += len((yield self.sql.drop_gone(queue=id, at=at, limit=limit)))
+        if queue.info.has_channels:
+            yield from self.drop_idle_channels(queue, _before(queue, IDLE_SECONDS), limit)
         if settings.unique == "window":
             at = _before(queue, settings.unique_window)
             gone += len((yield self.sql.drop_used(queue=id, at=at, limit=limit)))

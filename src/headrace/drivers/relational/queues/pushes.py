@@ -9,8 +9,9 @@ from headrace.contract.op import Op, Steps
 from headrace.contract.values import Part
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
-from headrace.drivers.relational.queues.ledger import Ledger, take_turns
+from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
+from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Many, Sql
 from headrace.model import items as rules
 from headrace.model import letters
@@ -91,7 +92,9 @@ class Pushes(QueueBase):
     def push_one(self, call: PushCall) -> Steps[Pushed]:
         """Take in the documents of a call."""
         queue = yield from self.made_queue(call.queue)
-        if call.mode == "push" and all(doc.subject is None for doc in call.documents):
+        if call.mode == "push" and all(
+            doc.subject is None and doc.key_values is None for doc in call.documents
+        ):
             return (yield from self._push_plain(queue, call.documents))
         pushing = Pushing(call, queue)
         left = list(range(len(call.documents)))
@@ -118,7 +121,7 @@ class Pushes(QueueBase):
             # Numbered in a row, and only the last number is told.
             [last] = yield self.sql.last_item()
             ids = list(range(last["id"] - len(values) + 1, last["id"] + 1))
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         ledger.count(queue, entered=len(ids), pending=len(due), planned=len(ids) - len(due))
         if due:
             ledger.announced.add(f"queue/{queue.name}")
@@ -129,7 +132,7 @@ class Pushes(QueueBase):
         """Take in some documents; those that have to be looked at again."""
         call = pushing.call
         yield from self._look(pushing, indexes)
-        ledger = Ledger(self.sql)
+        ledger = self.ledger()
         places: dict[int, list[int]] = {}
         later: list[int] = []
         for index in indexes:

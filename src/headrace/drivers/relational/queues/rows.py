@@ -17,9 +17,9 @@ _GONE = ("token", "lease_until", "successor")
 _ENDED = tuple(field for field in _ITEM if field not in _GONE)
 _NEW = (
     *("payload", "format", "subject", "priority", "state", "position", "next_execution"),
-    *("waiting_since", "created_at", "headers", "overrides"),
+    *("waiting_since", "created_at", "headers", "overrides", "key_values"),
 )
-_FIXED = ("subject", "created_at", "claimed_at")
+_FIXED = ("subject", "created_at", "claimed_at", "key_values")
 _SAVED = tuple(field for field in _ITEM if field not in _FIXED)
 
 _decode_settings = msgspec.json.Decoder(QueueSettings).decode
@@ -28,6 +28,9 @@ _settings: dict[str, QueueSettings] = {}
 
 
 _pick = itemgetter(*_ITEM)
+# Items in no channel, where the statement does not tell.
+_PLAIN = tuple(field for field in _ITEM if field != "key_values")
+_pick_plain = itemgetter(*_PLAIN)
 
 
 class QueueRow(NamedTuple):
@@ -61,6 +64,7 @@ def queue_of(row: Row) -> QueueRow:
         created_at=row["created_at"],
         is_paused=bool(row["is_paused"]),
         paused_by=row["paused_by"],
+        has_channels=bool(row["has_channels"]),
     )
     return QueueRow(row["id"], info, bool(row["is_live"]), row["held_until"], row["now"])
 
@@ -81,6 +85,11 @@ def text_of(settings: QueueSettings) -> str:
 
 def item_of(row: Row, queue: str) -> ItemState:
     return ItemState(queue=queue, **dict(zip(_ITEM, _pick(row), strict=True)))
+
+
+def plain_item_of(row: Row, queue: str) -> ItemState:
+    """An item that is in no channel."""
+    return ItemState(queue=queue, **dict(zip(_PLAIN, _pick_plain(row), strict=True)))
 
 
 def ended_of(row: Row, queue: str) -> EndedItem:
@@ -112,9 +121,9 @@ def plain_values(document: Document, queue: QueueRow, due: int) -> dict[str, Any
     }
 
 
-def new_values(item: ItemState, queue: QueueRow) -> dict[str, Any]:
+def new_values(item: ItemState, queue: QueueRow, channel: int) -> dict[str, Any]:
     """The columns of a new item."""
-    return _values(item, _NEW, queue)
+    return _values(item, _NEW, queue) | {"channel": channel}
 
 
 def saved_values(item: ItemState, queue: QueueRow) -> dict[str, Any]:
@@ -124,9 +133,9 @@ def saved_values(item: ItemState, queue: QueueRow) -> dict[str, Any]:
     return values
 
 
-def all_values(item: ItemState, queue: QueueRow) -> dict[str, Any]:
+def all_values(item: ItemState, queue: QueueRow, channel: int) -> dict[str, Any]:
     """All columns of a live item."""
-    return _values(item, _ITEM, queue)
+    return _values(item, _ITEM, queue) | {"channel": channel}
 
 
 def ended_values(ended: EndedItem, queue: QueueRow) -> dict[str, Any]:

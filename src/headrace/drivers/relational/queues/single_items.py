@@ -114,7 +114,7 @@ class SingleItems(QueueBase):
             state = item_of(found[0], queue)
             if state.state == State.ACTIVE:
                 raise refusals.item_active(queue, item)
-            ledger = Ledger(self.sql)
+            ledger = self.ledger()
             ledger.move(row, state, None)
             ledger.free(row, state)
             yield from ledger.write()
@@ -126,7 +126,7 @@ class SingleItems(QueueBase):
         def steps() -> Steps[ItemState]:
             row = yield from self.open_queue(queue)
             found = yield from self._find_item(row, item, is_locked=True)
-            ledger = Ledger(self.sql)
+            ledger = self.ledger()
             if isinstance(found, EndedItem):
                 alive = yield from self.revive(ledger, row, found)
                 if alive is None:
@@ -143,9 +143,11 @@ class SingleItems(QueueBase):
         id = ended.item.id
         ledger.move(queue, None, rules.revived(ended.item, queue.now))
         yield from ledger.place()
+        yield from ledger.hold_channels()
         alive = ledger.entries[id].after
         assert alive is not None
-        restored = yield self.sql.restore_item(**all_values(alive, queue))
+        channel = ledger.channel_of(queue, alive)
+        restored = yield self.sql.restore_item(**all_values(alive, queue, channel))
         if not restored:
             return None
         ledger.unkeep(queue, ended)
@@ -178,7 +180,7 @@ class SingleItems(QueueBase):
                 raise refusals.item_active(queue, item)
             after = rules.edited(before, row.now, payload=payload, priority=priority, due=due)
             if not isinstance(found, EndedItem):
-                return (yield from self._move(Ledger(self.sql), row, before, after))
+                return (yield from self._move(self.ledger(), row, before, after))
             yield self.sql.save_ended(
                 id=item,
                 payload=after.payload,

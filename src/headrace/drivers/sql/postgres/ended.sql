@@ -5,14 +5,16 @@
 insert into headrace.ended (
     queue, id, payload, format, subject, priority, state, position, next_execution,
     waiting_since, created_at, attempts, crashes, iterations, last_iteration, headers,
-    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title
+    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title,
+    key_values
 )
 select r.queue::integer, r.id::bigint, coalesce(r.payload, ''), r.format::smallint, r.subject,
        r.priority::integer, r.state::smallint, r.position::bigint,
        r.next_execution::bigint, r.waiting_since::bigint, r.created_at::bigint,
        r.attempts::integer, r.crashes::integer, r.iterations::integer,
        r.last_iteration::bigint, r.headers, r.overrides, r.claimed_at::bigint,
-       r.worker, r.error, r.ended_at::bigint, r.cause, r.fingerprint, r.title
+       r.worker, r.error, r.ended_at::bigint, r.cause, r.fingerprint, r.title,
+       r.key_values
 from rows from (
     string_to_table(:queue, E'\x1e', E'\x15'),
     string_to_table(:id, E'\x1e', E'\x15'),
@@ -37,11 +39,13 @@ from rows from (
     string_to_table(:ended_at, E'\x1e', E'\x15'),
     string_to_table(:cause, E'\x1e', E'\x15'),
     string_to_table(:fingerprint, E'\x1e', E'\x15'),
-    string_to_table(:title, E'\x1e', E'\x15')
+    string_to_table(:title, E'\x1e', E'\x15'),
+    string_to_table(:key_values, E'\x1e', E'\x15')
 ) with ordinality as r (
     queue, id, payload, format, subject, priority, state, position, next_execution,
     waiting_since, created_at, attempts, crashes, iterations, last_iteration, headers,
-    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title, n
+    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title,
+    key_values, n
 );
 
 -- name: find_ended
@@ -49,7 +53,7 @@ from rows from (
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and id = :id;
 
@@ -58,7 +62,7 @@ where queue = :queue and id = :id;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and id = :id
 for no key update;
@@ -68,7 +72,7 @@ for no key update;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and subject = :subject
 order by ended_at desc, id desc
@@ -79,7 +83,7 @@ limit 1;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and state = :state and id > :after
 order by id
@@ -90,7 +94,7 @@ limit :limit;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and state = -1 and id > :after
   and (:ids::bigint[] is null or id = any(:ids::bigint[]))
@@ -108,7 +112,7 @@ for no key update;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace.ended
 where queue = :queue and state = -1 and id > :after
   and (:ids::bigint[] is null or id = any(:ids::bigint[]))

@@ -9,12 +9,12 @@ select nextval('headrace.turn') as turn from generate_series(1, :count::integer)
 -- New items; the ids of those whose subject is free.
 insert into headrace.item (
     queue, rank, payload, format, subject, priority, state, position, next_execution,
-    waiting_since, created_at, headers, overrides
+    waiting_since, created_at, headers, overrides, channel, key_values
 )
 select r.queue::integer, r.rank::integer, coalesce(r.payload, ''), r.format::smallint, r.subject,
        r.priority::integer, r.state::smallint, r.position::bigint,
        r.next_execution::bigint, r.waiting_since::bigint, r.created_at::bigint,
-       r.headers, r.overrides
+       r.headers, r.overrides, r.channel::integer, r.key_values
 from rows from (
     string_to_table(:queue, E'\x1e', E'\x15'),
     string_to_table(:rank, E'\x1e', E'\x15'),
@@ -28,10 +28,12 @@ from rows from (
     string_to_table(:waiting_since, E'\x1e', E'\x15'),
     string_to_table(:created_at, E'\x1e', E'\x15'),
     string_to_table(:headers, E'\x1e', E'\x15'),
-    string_to_table(:overrides, E'\x1e', E'\x15')
+    string_to_table(:overrides, E'\x1e', E'\x15'),
+    string_to_table(:channel, E'\x1e', E'\x15'),
+    string_to_table(:key_values, E'\x1e', E'\x15')
 ) with ordinality as r (
     queue, rank, payload, format, subject, priority, state, position, next_execution,
-    waiting_since, created_at, headers, overrides, n
+    waiting_since, created_at, headers, overrides, channel, key_values, n
 )
 order by r.n
 on conflict (queue, subject) where subject is not null do nothing
@@ -77,14 +79,14 @@ insert into headrace.item (
     queue, rank, id, payload, format, subject, priority, state, position,
     next_execution, waiting_since, created_at, attempts, crashes, iterations,
     last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
-    successor
+    successor, channel, key_values
 )
 overriding system value
 values (
     :queue, :rank, :id, :payload, :format, :subject, :priority, :state, :position,
     :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
     :last_iteration, :headers, :overrides, :token, :lease_until, :claimed_at, :worker,
-    :error, :successor
+    :error, :successor, :channel, :key_values
 )
 on conflict (queue, subject) where subject is not null do nothing
 returning id;
@@ -93,7 +95,7 @@ returning id;
 -- The live items that have some subjects, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and subject = any(:subjects::text[])
 order by id
@@ -103,7 +105,7 @@ for no key update;
 -- Live items by id, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and id = any(:ids::bigint[])
 order by id
@@ -166,7 +168,7 @@ returning id;
 
 -- name: due_items
 -- Planned items that are due, the earliest first.
-select id, position from headrace.item
+select id, position, key_values from headrace.item
 where queue = :queue and state = 0 and next_execution <= :now
 order by next_execution, id
 limit :limit
@@ -187,7 +189,7 @@ where i.id = r.id::bigint;
 -- The first items in line.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and state = 1
 order by rank, position
@@ -198,7 +200,7 @@ for no key update skip locked;
 -- Items of a claim, in order.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and state = 2 and token = :token
 order by rank, position;
@@ -223,7 +225,7 @@ where i.id = r.id::bigint;
 -- Claims whose time is over, the oldest first.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and state = 2 and lease_until <= :now
 order by lease_until, id
@@ -241,7 +243,7 @@ select (select next_execution from headrace.item where queue = :queue and state 
 -- A live item.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and id = :id;
 
@@ -249,7 +251,7 @@ where queue = :queue and id = :id;
 -- A live item, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and id = :id
 for no key update;
@@ -258,7 +260,7 @@ for no key update;
 -- The live item of a subject.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and subject = :subject;
 
@@ -266,7 +268,7 @@ where queue = :queue and subject = :subject;
 -- Live items in a state, by id.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and state = :state and id > :after
 order by id
@@ -299,7 +301,7 @@ where queue = :queue;
 -- All items that are out.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace.item
 where queue = :queue and state = 2
 order by id

@@ -5,13 +5,14 @@
 insert into headrace_ended (
     queue, id, payload, format, subject, priority, state, position, next_execution,
     waiting_since, created_at, attempts, crashes, iterations, last_iteration, headers,
-    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title
+    overrides, claimed_at, worker, error, ended_at, cause, fingerprint, title,
+    key_values
 )
 values (
     :queue, :id, :payload, :format, :subject, :priority, :state, :position,
     :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
     :last_iteration, :headers, :overrides, :claimed_at, :worker, :error, :ended_at,
-    :cause, :fingerprint, :title
+    :cause, :fingerprint, :title, :key_values
 );
 
 -- name: find_ended
@@ -19,7 +20,7 @@ values (
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and id = :id;
 
@@ -28,7 +29,7 @@ where queue = :queue and id = :id;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and id = :id;
 
@@ -37,7 +38,7 @@ where queue = :queue and id = :id;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and subject = :subject
 order by ended_at desc, id desc
@@ -48,7 +49,7 @@ limit 1;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and state = :state and id > :after
 order by id
@@ -59,7 +60,7 @@ limit :limit;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and state = -1 and id > :after
   and (:ids is null or id in (select value from json_each(:ids)))
@@ -76,7 +77,7 @@ limit :limit;
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, claimed_at, worker, error, ended_at, cause, fingerprint,
-       title
+       title, key_values
 from headrace_ended
 where queue = :queue and state = -1 and id > :after
   and (:ids is null or id in (select value from json_each(:ids)))

@@ -8,11 +8,11 @@ update headrace_turn set last = last + :count returning last as turn;
 -- New items; the ids of those whose subject is free.
 insert into headrace_item (
     queue, rank, payload, format, subject, priority, state, position, next_execution,
-    waiting_since, created_at, headers, overrides
+    waiting_since, created_at, headers, overrides, channel, key_values
 )
 values (
     :queue, :rank, :payload, :format, :subject, :priority, :state, :position,
-    :next_execution, :waiting_since, :created_at, :headers, :overrides
+    :next_execution, :waiting_since, :created_at, :headers, :overrides, :channel, :key_values
 )
 on conflict (queue, subject) where subject is not null do nothing
 returning id, queue, subject;
@@ -38,13 +38,13 @@ insert into headrace_item (
     queue, rank, id, payload, format, subject, priority, state, position,
     next_execution, waiting_since, created_at, attempts, crashes, iterations,
     last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
-    successor
+    successor, channel, key_values
 )
 values (
     :queue, :rank, :id, :payload, :format, :subject, :priority, :state, :position,
     :next_execution, :waiting_since, :created_at, :attempts, :crashes, :iterations,
     :last_iteration, :headers, :overrides, :token, :lease_until, :claimed_at, :worker,
-    :error, :successor
+    :error, :successor, :channel, :key_values
 )
 on conflict (queue, subject) where subject is not null do nothing
 returning id;
@@ -53,7 +53,7 @@ returning id;
 -- The live items that have some subjects, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and subject in (select value from json_each(:subjects))
 order by id;
@@ -62,7 +62,7 @@ order by id;
 -- Live items by id, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and id in (select value from json_each(:ids))
 order by id;
@@ -96,7 +96,7 @@ returning id;
 
 -- name: due_items
 -- Planned items that are due, the earliest first.
-select id, position from headrace_item
+select id, position, key_values from headrace_item
 where queue = :queue and state = 0 and next_execution <= :now
 order by next_execution, id
 limit :limit;
@@ -109,7 +109,7 @@ update headrace_item set state = 1, position = :position where id = :id;
 -- The first items in line.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and state = 1
 order by rank, position
@@ -119,7 +119,7 @@ limit :limit;
 -- Items of a claim, in order.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and state = 2 and token = :token
 order by rank, position;
@@ -135,7 +135,7 @@ where id = :id;
 -- Claims whose time is over, the oldest first.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and state = 2 and lease_until <= :now
 order by lease_until, id
@@ -152,7 +152,7 @@ select (select next_execution from headrace_item where queue = :queue and state 
 -- A live item.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and id = :id;
 
@@ -160,7 +160,7 @@ where queue = :queue and id = :id;
 -- A live item, locked.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and id = :id;
 
@@ -168,7 +168,7 @@ where queue = :queue and id = :id;
 -- The live item of a subject.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and subject = :subject;
 
@@ -176,7 +176,7 @@ where queue = :queue and subject = :subject;
 -- Live items in a state, by id.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and state = :state and id > :after
 order by id
@@ -209,7 +209,7 @@ where queue = :queue;
 -- All items that are out.
 select id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
 from headrace_item
 where queue = :queue and state = 2
 order by id;

@@ -1,0 +1,173 @@
+"""Which items of a queue in SQL are next, with channels and without."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from headrace.contract.items import Take
+from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.channels import ChannelLooks
+from headrace.drivers.relational.queues.rows import QueueRow, item_of
+from headrace.drivers.relational.queues.turning import Channels, take_turns
+from headrace.drivers.relational.sql import Finally, Many
+from headrace.model.channels import Sharing, selects
+from headrace.model.items import ItemState
+
+# How many channels, or items in line, are looked at in one statement.
+SMALL_PAGE = 50
+LARGE_PAGE = 1000
+# Before every place in line.
+FIRST = -(2**62)
+
+
+class Chosen(NamedTuple):
+    """What a claim gets, and the channels whose turn that was."""
+
+    items: Sequence[ItemState]
+    served: Sequence[int] = ()
+
+
+class ChannelClaims(ChannelLooks):
+    """The choice of items for a claim. What is chosen is locked."""
+
+    def next_items(self, queue: QueueRow, take: Take, count: int) -> Steps[Chosen]:
+        """The next items for a claim."""
+        if take.select is None and not queue.settings.serial:
+            found = yield self.sql.first_items(queue=queue.id, limit=count)
+            return Chosen([item_of(row, queue.name) for row in found])
+        if take.select is not None and take.order == "fair":
+            return (yield from self._in_turn(queue, take.select, take.quantum, count))
+        return (yield from self._in_line(queue, take.select, count))
+
+    def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
+        """Let channels that gave stand behind the others, and empty ones nowhere."""
+        if chosen.served:
+            turns = yield from take_turns(self.sql, len(chosen.served))
+            moved = zip(chosen.served, turns, strict=True)
+            rows = [{"channel": channel, "turn": turn} for channel, turn in moved]
+            yield Finally((Many.of(self.sql.move_turns, rows),))
+        if self.retires:
+            names = {item.key_values for item in chosen.items} - {None}
+            yield from Channels(self.sql).retire((queue, name) for name in names if name)
+
+    def _in_turn(self, queue: QueueRow, select: str, quantum: int, count: int) -> Steps[Chosen]:
+        sharing = Sharing(count, quantum, is_strict=queue.settings.serial)
+        walk = Walk(queue, select)
+        found: list[ItemState] = []
+        while sharing.left:
+            some = yield from self._next_channels(walk, sharing.width)
+            if not some:
+                break
+            found += yield from self._ask_channels(walk, sharing, some, sharing.quantum, found)
+        while sharing.left and sharing.hungry:
+            found += yield from self._ask_channels(
+                walk, sharing, sharing.hungry, sharing.share, found
+            )
+        return Chosen(found, [walk.ids[name] for name in sharing.served])
+
+    def _ask_channels(
+        self,
+        walk: Walk,
+        sharing: Sharing,
+        channels: Sequence[str],
+        each: int,
+        but: Sequence[ItemState],
+    ) -> Steps[list[ItemState]]:
+        """Take so many of each channel, beside what was taken already."""
+        asked = set(channels)
+        rows = yield self.sql.channel_items(
+            channels=[walk.ids[name] for name in channels],
+            each=each,
+            limit=sharing.left,
+            but=[item.id for item in but if item.key_values in asked],
+        )
+        ordered = sorted(rows, key=lambda row: (row["turn"], row["rank"], row["position"]))
+        items = [item_of(row, walk.queue.name) for row in ordered]
+        sharing.note(channels, each, Counter(item.key_values or "" for item in items))
+        return items
+
+    def _next_channels(self, walk: Walk, count: int) -> Steps[list[str]]:
+        """The next channels in the order of turns that are selected and may give something."""
+        while len(walk.waiting) < count and not walk.is_over:
+            limit = walk.next_page(count)
+            page = yield self.sql.next_channels(queue=walk.queue.id, after=walk.after, limit=limit)
+            if page:
+                walk.after = page[-1]["turn"]
+            walk.is_over = len(page) < limit
+            rows = [row for row in page if selects(walk.select, row["key_values"])]
+            if walk.queue.settings.serial and rows:
+                free = yield from self._free_channels([row["channel"] for row in rows])
+                rows = [row for row in rows if row["channel"] in free]
+            walk.ids |= {row["key_values"]: row["channel"] for row in rows}
+            walk.waiting.extend(row["key_values"] for row in rows)
+        return [walk.waiting.popleft() for _ in range(min(count, len(walk.waiting)))]
+
+    def _free_channels(self, channels: Sequence[int]) -> Steps[Collection[int]]:
+        """Which of the strict channels may give an item, to us and nobody else."""
+        # In this order: what others have taken before we had the lock is seen then.
+        locked, blocked = yield (
+            self.sql.lock_turns(channels=channels),
+            self.sql.blocked_channels(channels=channels),
+        )
+        return {row["channel"] for row in locked} - {row["channel"] for row in blocked}
+
+    def _in_line(self, queue: QueueRow, select: str | None, count: int) -> Steps[Chosen]:
+        found: list[ItemState] = []
+        used: set[int] = set()
+        rank = position = FIRST
+        limit = max(count, SMALL_PAGE)
+        while len(found) < count:
+            page = yield self.sql.line_items(
+                queue=queue.id, rank=rank, position=position, limit=limit
+            )
+            wanted = [row for row in page if _is_selected(row, select)]
+            if queue.settings.serial:
+                wanted = yield from self._one_of_each(wanted, used)
+            while wanted and len(found) < count:
+                some, wanted = wanted[: count - len(found)], wanted[count - len(found) :]
+                rows = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                found += [item_of(row, queue.name) for row in rows]
+            if len(page) < limit:
+                break
+            rank, position = page[-1]["rank"], page[-1]["position"]
+            limit = LARGE_PAGE
+        return Chosen(found)
+
+    def _one_of_each(self, rows: Sequence[Any], used: set[int]) -> Steps[list[Any]]:
+        """The first item of each strict channel that may give one, and all that are in none."""
+        channels = sorted({row["channel"] for row in rows} - used - {0})
+        free = (yield from self._free_channels(channels)) if channels else ()
+        wanted = []
+        for row in rows:
+            channel = row["channel"]
+            if channel == 0 or (channel in free and channel not in used):
+                wanted.append(row)
+            if channel != 0:
+                used.add(channel)
+        return wanted
+
+
+class Walk:
+    """A walk over the channels of a queue, in the order of their turns."""
+
+    def __init__(self, queue: QueueRow, select: str) -> None:
+        self.queue = queue
+        self.select = select
+        self.after = FIRST
+        self.is_over = False
+        self.waiting: deque[str] = deque()
+        self.ids: dict[str, int] = {}
+        self._page = SMALL_PAGE
+
+    def next_page(self, count: int) -> int:
+        """How many channels to look at: more each time, since few seem to be selected."""
+        limit = min(max(self._page, count), LARGE_PAGE)
+        self._page = min(4 * self._page, LARGE_PAGE)
+        return limit
+
+
+def _is_selected(row: Any, select: str | None) -> bool:
+    name = row["key_values"]
+    return select is None or (name is not None and selects(select, name))

@@ -1,0 +1,213 @@
+-- Statements on channels.
+
+-- name: mark_channels
+-- Remember that a queue has channels: claims go another way from now on.
+update headrace.queue set has_channels = true, version = version + 1
+where id = :queue and not has_channels;
+
+-- name: hold_channels
+-- Channels by name, which stay until the end of the transaction.
+select id, key_values from headrace.channel
+where queue = :queue and key_values = any(:names::text[])
+order by id
+for key share;
+
+-- name: add_channels
+-- Make channels that are not there.
+insert into headrace.channel (queue, key_values, created_at)
+select :queue, n.name, :at from unnest(:names::text[]) as n (name)
+order by n.name collate "C"
+on conflict (queue, key_values) do nothing;
+
+-- name: add_turns
+-- Let channels take turns that do not yet.
+insert into headrace.ready (channel, queue, turn)
+select r.channel::integer, r.queue::integer, r.turn::bigint
+from rows from (
+    string_to_table(:channel, E'\x1e', E'\x15'),
+    string_to_table(:queue, E'\x1e', E'\x15'),
+    string_to_table(:turn, E'\x1e', E'\x15')
+) as r (channel, queue, turn)
+order by r.channel::integer
+on conflict (channel) do nothing;
+
+-- name: empty_channels
+-- Channels by name that have nothing in line; nobody puts anything there meanwhile.
+select c.id from headrace.channel c
+where c.queue = :queue and c.key_values = any(:names::text[])
+  and not exists (select from headrace.item i
+                  where i.channel = c.id and i.channel <> 0 and i.state = 1)
+for update skip locked;
+
+-- name: drop_turns
+-- Let channels that have nothing in line take no turns any more.
+delete from headrace.ready where channel in (
+    select r.channel from headrace.ready r
+    where r.channel = any(:channels::integer[])
+      and not exists (select from headrace.item i
+                      where i.channel = r.channel and i.channel <> 0 and i.state = 1)
+    for update skip locked);
+
+-- name: next_channels
+-- The channels whose turn is next.
+select r.channel, r.turn, c.key_values
+from headrace.ready r join headrace.channel c on c.id = r.channel
+where r.queue = :queue and r.turn > :after
+order by r.turn
+limit :limit;
+
+-- name: move_turns
+-- It was their turn.
+update headrace.ready r set turn = m.turn
+from (
+    select l.channel, t.turn::bigint as turn
+    from rows from (
+        string_to_table(:channel, E'\x1e', E'\x15'),
+        string_to_table(:turn, E'\x1e', E'\x15')
+    ) as t (channel, turn)
+    cross join lateral (
+        select f.channel from headrace.ready f where f.channel = t.channel::integer
+        for no key update skip locked
+    ) l
+) m
+where r.channel = m.channel;
+
+-- name: lock_turns
+-- Channels that nobody else takes from meanwhile.
+select channel from headrace.ready where channel = any(:channels::integer[])
+order by channel
+for no key update skip locked;
+
+-- name: blocked_channels
+-- Channels of which an item is out, or will return to its place.
+select c.channel from unnest(:channels::integer[]) as c (channel)
+where exists (select from headrace.item i
+              where i.channel = c.channel and i.channel <> 0 and i.state = 2)
+   or exists (select from headrace.item i
+              where i.channel = c.channel and i.channel <> 0 and i.state = 0
+                and i.position is not null);
+
+-- name: channel_items
+-- The first items in line of some channels, so many of each, in the order of the channels.
+select c.turn, i.*
+from unnest(:channels::integer[]) with ordinality as c (channel, turn)
+cross join lateral (
+    select rank, id, payload, format, subject, priority, state, position, next_execution,
+           waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+           headers, overrides, token, lease_until, claimed_at, worker, error, successor,
+           key_values
+    from headrace.item f
+    where f.channel = c.channel and f.channel <> 0 and f.state = 1
+      and f.id <> all(:but::bigint[])
+    order by f.rank, f.position
+    limit :each
+    for no key update skip locked
+) i
+limit :limit;
+
+-- name: line_items
+-- Items in line behind a place, without their content.
+select id, channel, key_values, rank, position
+from headrace.item
+where queue = :queue and state = 1 and (rank, position) > (:rank::bigint, :position::bigint)
+order by rank, position
+limit :limit;
+
+-- name: pending_items
+-- Items by id, if they still stand in line.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
+from headrace.item
+where id = any(:ids::bigint[]) and state = 1
+order by rank, position
+for no key update skip locked;
+
+-- name: rechannel_items
+-- Items go to other channels.
+update headrace.item i set channel = r.channel::integer, key_values = r.key_values
+from rows from (
+    string_to_table(:id, E'\x1e', E'\x15'),
+    string_to_table(:channel, E'\x1e', E'\x15'),
+    string_to_table(:key_values, E'\x1e', E'\x15')
+) as r (id, channel, key_values)
+where i.id = r.id::bigint;
+
+-- name: list_channels
+-- Channels by name that have items: how many wait, and are out.
+select c.id, c.key_values,
+       (select count(*) from headrace.item i
+        where i.channel = c.id and i.channel <> 0 and i.state in (0, 1)) as waiting,
+       (select count(*) from headrace.item i
+        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active
+from headrace.channel c
+where c.queue = :queue and c.key_values > :after
+  and exists (select from headrace.item i where i.channel = c.id and i.channel <> 0)
+order by c.key_values
+limit :limit;
+
+-- name: channel_members
+-- All live items of some channels, locked.
+select id, payload, format, subject, priority, state, position, next_execution,
+       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
+       headers, overrides, token, lease_until, claimed_at, worker, error, successor, key_values
+from headrace.item
+where channel = any(:channels::integer[]) and channel <> 0
+order by id
+for no key update;
+
+-- name: lock_channels
+-- Channels that nothing is pushed to meanwhile.
+select id from headrace.channel where id = any(:channels::integer[])
+order by id
+for update;
+
+-- name: add_gone
+-- Remember who had items that went with their channel.
+insert into headrace.gone (item, queue, token, at)
+select r.item::bigint, r.queue::integer, r.token, r.at::bigint
+from rows from (
+    string_to_table(:item, E'\x1e', E'\x15'),
+    string_to_table(:queue, E'\x1e', E'\x15'),
+    string_to_table(:token, E'\x1e', E'\x15'),
+    string_to_table(:at, E'\x1e', E'\x15')
+) as r (item, queue, token, at)
+on conflict (item) do nothing;
+
+-- name: find_gone
+-- Items that went with their channel, and who had them.
+select item, token from headrace.gone
+where queue = :queue and item = any(:items::bigint[]);
+
+-- name: drop_gone
+-- Forget what went long ago.
+delete from headrace.gone where item in (
+    select item from headrace.gone where queue = :queue and at <= :at order by at, item limit :limit)
+returning item;
+
+-- name: idle_channels
+-- Channels that are there no more: they have no items. Nothing is pushed to them meanwhile.
+select c.id from headrace.channel c
+where c.queue = :queue and c.created_at <= :at
+  and not exists (select from headrace.item i where i.channel = c.id and i.channel <> 0)
+order by c.id
+limit :limit
+for update skip locked;
+
+-- name: drop_channels
+-- Remove channels that have no items.
+delete from headrace.channel c
+where c.id = any(:channels::integer[])
+  and not exists (select from headrace.item i where i.channel = c.id and i.channel <> 0);
+
+-- name: remove_all_turns
+-- Remove the turns of a queue's channels.
+delete from headrace.ready where queue = :queue;
+
+-- name: remove_all_channels
+-- Remove a queue's channels.
+delete from headrace.channel where queue = :queue;
+
+-- name: remove_all_gone
+-- Forget what went with channels of a queue.
+delete from headrace.gone where queue = :queue;

@@ -1,0 +1,34 @@
+-- Channels: lines inside a queue, each named by key-values.
+
+-- key_values is the form of a channel's key-values: one text for the same keys and values. Rows
+-- stay for a while when their last item is gone: what has no items is no channel.
+create table headrace_channel (
+    id         integer primary key autoincrement,
+    queue      integer not null,
+    key_values text not null,
+    created_at integer not null
+);
+create unique index headrace_channel_name on headrace_channel (queue, key_values);
+
+-- Channels that have something in line, by when it was their turn.
+create table headrace_ready (
+    channel integer primary key,
+    queue   integer not null,
+    turn    integer not null
+);
+create index headrace_ready_turn on headrace_ready (queue, turn);
+
+-- Items that went with their channel while they were out.
+create table headrace_gone (
+    item  integer primary key,
+    queue integer not null,
+    token text not null,
+    at    integer not null
+);
+create index headrace_gone_time on headrace_gone (queue, at);
+
+alter table headrace_queue add column has_channels integer not null default 0;
+alter table headrace_item add column key_values text;
+alter table headrace_ended add column key_values text;
+create index headrace_item_channel on headrace_item (channel, state, rank, position)
+    where channel <> 0;
