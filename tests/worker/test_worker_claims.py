@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from workshop import Gate, Shop, Signal, heard, until
 
+from headrace.core.where import where
 from headrace.errors import (
     InvalidOption,
     InvalidQueueName,
@@ -17,6 +18,7 @@ from headrace.errors import (
     StoreUnavailable,
 )
 from headrace.model.items import State
+from headrace.model.keyvalues import KeyValues
 from headrace.testing.clocks import FakeClock
 from headrace.worker import Complete, Push, Reject, Reschedule, register_worker
 
@@ -412,3 +414,23 @@ def test_a_worker_does_not_run_away_from_its_settles(shop: Shop) -> None:
     assert len(seen.seen) <= 2 * (20 + 10)
     held.open()
     seen.wait(1000)
+
+
+def test_a_worker_for_some_channels(shop: Shop) -> None:
+    """Nothing else is handed out to it, also of channels that come later."""
+    seen = Signal()
+    linux, mac = (KeyValues.of({"os": os}).form for os in ("linux", "mac"))
+    shop.push(1, key_values=mac)
+    shop.push(2, key_values=linux)
+    worker = shop.work(lambda item: seen(item.payload), select=where(os="linux"))
+    assert seen.wait(1) == [2]
+    shop.push(3, key_values=mac)
+    shop.push(4, key_values=linux)
+    assert seen.wait(2) == [2, 4]
+    worker.stop()
+    assert shop.counts.pending == 2
+
+
+def test_what_a_worker_selects_is_checked(shop: Shop) -> None:
+    with pytest.raises(InvalidOption, match="select"):
+        shop.work(print, select={"os": "linux"})

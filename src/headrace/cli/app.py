@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import headrace
 from headrace.cli import (
+    channel,
     client,
     config,
     dead,
@@ -84,6 +85,7 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(proc.app, name="proc")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(queue.app, name="queue")
+app.add_typer(channel.app, name="channel")
 push.register(app)
 app.add_typer(item.app, name="item")
 app.add_typer(dead.app, name="dead")

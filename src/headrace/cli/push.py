@@ -9,6 +9,7 @@ import typer
 from headrace.cli import commits, pushes
 from headrace.cli.command import Session, command
 from headrace.cli.references import QueueName
+from headrace.cli.selecting import key_values
 from headrace.cli.times import moment, wait
 from headrace.core.documents import SharedFields
 from headrace.errors import InvalidOption
@@ -40,6 +41,10 @@ def push(
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; may be repeated.")
     ] = None,
+    channel: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A key-value of its channel; may be repeated."),
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Count once: the same again pushes nothing.")] = (
         None
     ),
@@ -60,6 +65,7 @@ def push(
         "delay": wait(delay),
         "at": moment("at", at),
         "headers": commits.headers(header or []),
+        "channel": key_values(channel, "channel") if channel else None,
     }
     is_many = lines or docs or payload == STDIN
     _check(payload, subject, fields, is_many=is_many, docs=docs)
@@ -92,7 +98,7 @@ def _check(
         )
     if docs and any(fields.values()):
         raise InvalidOption(
-            "with --docs each line says that itself: leave --priority, --delay, --at and --header "
-            "out.",
+            "with --docs each line says that itself: leave --priority, --delay, --at, --header "
+            "and --channel out.",
             option="docs",
         )

@@ -14,11 +14,13 @@ import typer
 from headrace.cli import output
 from headrace.cli.command import Session, command
 from headrace.cli.loading import load
+from headrace.cli.selecting import QueryOption, WhereOption, selected
 from headrace.cli.signals import aside, heard, signals
 from headrace.client.clients import Client
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
 from headrace.model.names import check_queue
+from headrace.model.queries import Query
 from headrace.worker import App, StateChange, Worker, register_worker
 
 LAST_WORDS = 10.0
@@ -45,6 +47,8 @@ def worker(
             help="A queue, and how many handlers run at once; an app's own queues unless given.",
         ),
     ] = None,
+    where: WhereOption = None,
+    query: QueryOption = None,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that running handlers get to end.")
     ] = 30.0,
@@ -52,8 +56,9 @@ def worker(
     """Work on queues. SIGTERM or Ctrl-C stops gracefully, a second one at once."""
     found = load(target)
     wanted = _wanted(target, found, queues or [])
+    select = selected(where, query)
     with _client(session, found) as client, signals() as asked:
-        workers = _register(client, found, wanted)
+        workers = _register(client, found, wanted, select)
         for each in workers:
             each.on("state", lambda change: _tell(session, change))
         _announce(session, workers)
@@ -101,13 +106,16 @@ def _client(session: Session, found: object) -> Iterator[Client]:
         yield hr
 
 
-def _register(client: Client, found: Any, wanted: dict[str, int | None]) -> list[Worker]:
+def _register(
+    client: Client, found: Any, wanted: dict[str, int | None], select: Query | None
+) -> list[Worker]:
     return [
         register_worker(
             client,
             name,
             found.handler(name) if isinstance(found, App) else found,
             concurrency=concurrency,
+            select=select,
         )
         for name, concurrency in wanted.items()
     ]

@@ -13,9 +13,12 @@ from headrace.client.items import AsyncItem, Item, ItemView
 from headrace.client.waiting import Deadline
 from headrace.contract.finishing import finish
 from headrace.contract.items import Outcome, Settled, Taking
+from headrace.core.channels import Choice, Order, choice_of
 from headrace.core.times import Duration, duration_ms
-from headrace.errors import InvalidOption, UnknownQueue
+from headrace.errors import InvalidOption, ItemLost, UnknownQueue
 from headrace.model import refusals
+from headrace.model.channels import QUANTUM
+from headrace.model.queries import Query
 
 if TYPE_CHECKING:
     from headrace.client.queue_operations import AsyncQueueOperations, QueueOperations
@@ -98,7 +101,14 @@ class ItemClaims(QueueReference):
     _client: QueueOperations
 
     def claim(
-        self, count: int = 1, *, lease: Duration | None = None, wait: float | None = 0.0
+        self,
+        count: int = 1,
+        *,
+        lease: Duration | None = None,
+        wait: float | None = 0.0,
+        select: Query | None = None,
+        order: Order = "fair",
+        quantum: int = QUANTUM,
     ) -> list[Item]:
         """Take the next items, up to ``count``, in the queue's order.
 
@@ -107,14 +117,20 @@ class ItemClaims(QueueReference):
         the client is closed. A planned item is handed out the moment it is due. Settle each
         within its ``lease`` (the queue's ``lock_duration`` unless given), or extend it: after
         that anybody may get it.
+
+        ``select`` takes items of the channels that a query selects only: ``where(os="linux")``,
+        or ``Query()`` for all. They take turns then, and give up to ``quantum`` items each time;
+        ``order="line"`` takes them as they stand in the queue's line, whatever their channel.
+        A claim that waits sees channels that are made meanwhile.
         """
+        choice = choice_of(select, order, quantum)
         stops = self._stops
         deadline = Deadline(wait)
-        taking = self._take(count, lease)
+        taking = self._take(count, lease, choice)
         if not taking.items and wait != 0:
             with self._client._waits.waiting(self.name) as waiter:
                 # Looked at once more, since something may have come before there was a waiter.
-                while not (taking := self._take(count, lease)).items:
+                while not (taking := self._take(count, lease, choice)).items:
                     if deadline.is_over or self._stops != stops:
                         break
                     waiter.wait(deadline.pause(taking))
@@ -153,8 +169,8 @@ class ItemClaims(QueueReference):
             ours += still
         return ours
 
-    def _take(self, count: int, lease: Duration | None) -> Taking:
-        return self._ask(self._client._queue_calls.claim(self.name, count, lease))
+    def _take(self, count: int, lease: Duration | None, choice: Choice) -> Taking:
+        return self._ask(self._client._queue_calls.claim(self.name, count, lease, choice))
 
     def _settle_one(self, said: Outcome) -> Settled:
         [settled] = self._ask(self._client._queue_calls.settle(self.name, [said]))
@@ -167,6 +183,11 @@ class ItemClaims(QueueReference):
             self.is_made = False
             raise
 
+    def _lost(self, item: ItemView) -> ItemLost:
+        """Why an item is not ours any more."""
+        call = self._client._queue_calls.gone(self.name, item.token or "", [item.id])
+        return lost_or_gone(self.name, item.id, self._ask(call))
+
     def emit(self, event: str, *values: Any) -> None:
         """Tell those who listen of an event of your own."""
         self._emitter.emit(event, *values)
@@ -178,14 +199,22 @@ class AsyncItemClaims(QueueReference):
     _client: AsyncQueueOperations
 
     async def claim(
-        self, count: int = 1, *, lease: Duration | None = None, wait: float | None = 0.0
+        self,
+        count: int = 1,
+        *,
+        lease: Duration | None = None,
+        wait: float | None = 0.0,
+        select: Query | None = None,
+        order: Order = "fair",
+        quantum: int = QUANTUM,
     ) -> list[AsyncItem]:
+        choice = choice_of(select, order, quantum)
         stops = self._stops
         deadline = Deadline(wait)
-        taking = await self._take(count, lease)
+        taking = await self._take(count, lease, choice)
         if not taking.items and wait != 0:
             with self._client._waits.waiting(self.name) as waiter:
-                while not (taking := await self._take(count, lease)).items:
+                while not (taking := await self._take(count, lease, choice)).items:
                     if deadline.is_over or self._stops != stops:
                         break
                     await waiter.await_hint(deadline.pause(taking))
@@ -212,8 +241,8 @@ class AsyncItemClaims(QueueReference):
             ours += still
         return ours
 
-    async def _take(self, count: int, lease: Duration | None) -> Taking:
-        call = self._client._queue_calls.claim(self.name, count, lease)
+    async def _take(self, count: int, lease: Duration | None, choice: Choice) -> Taking:
+        call = self._client._queue_calls.claim(self.name, count, lease, choice)
         task = asyncio.ensure_future(self._ask(call))
         try:
             return await asyncio.shield(task)
@@ -244,6 +273,10 @@ class AsyncItemClaims(QueueReference):
             self.is_made = False
             raise
 
+    async def _lost(self, item: ItemView) -> ItemLost:
+        call = self._client._queue_calls.gone(self.name, item.token or "", [item.id])
+        return lost_or_gone(self.name, item.id, await self._ask(call))
+
     async def emit(self, event: str, *values: Any) -> None:
         await self._emitter.aemit(event, *values)
 
@@ -265,6 +298,13 @@ def by_claim(
 
 def kept(queue: str, settled: Settled) -> Settled:
     """The answer, unless the item was lost."""
+    if settled.state == "gone":
+        raise refusals.item_gone(queue, settled.item)
     if settled.state == "lost":
         raise refusals.item_lost(queue, settled.item)
     return settled
+
+
+def lost_or_gone(queue: str, item: int, gone: list[int]) -> ItemLost:
+    """What to say of an item that is not ours any more."""
+    return refusals.item_gone(queue, item) if item in gone else refusals.item_lost(queue, item)

@@ -15,6 +15,7 @@ from headrace.model import refusals
 from headrace.model.codec import decode_bytes, decode_value
 from headrace.model.failures import Failure
 from headrace.model.items import BYTES, ItemState, Kind, State
+from headrace.model.keyvalues import KeyValues
 from headrace.model.letters import failure_in
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ class ItemView:
     @property
     def subject(self) -> str | None:
         return self._state.subject
+
+    @property
+    def channel(self) -> KeyValues | None:
+        """The key-values of its channel, if it is in one."""
+        form = self._state.key_values
+        return None if form is None else KeyValues.read(form)
 
     @property
     def payload(self) -> Any:
@@ -195,7 +202,8 @@ class ItemView:
 
 
 class Item(ItemView):
-    """An item for blocking code. Each way to settle it raises ``ItemLost`` unless it is ours.
+    """An item for blocking code. Each way to settle it raises ``ItemLost`` unless it is ours,
+    and ``ItemGone``, which is one, if its channel was deleted.
 
     >>> for item in queue.claim(10):
     ...     send(item.payload)
@@ -263,7 +271,7 @@ class Item(ItemView):
     def extend(self, lease: Duration | None = None) -> None:
         """Keep it for so long from now; without a time, for as long as the claim was made for."""
         if not self._home.extend([self], lease):
-            raise refusals.item_lost(self.queue, self.id)
+            raise self._home._lost(self)
 
 
 class AsyncItem(ItemView):
@@ -317,7 +325,7 @@ class AsyncItem(ItemView):
 
     async def extend(self, lease: Duration | None = None) -> None:
         if not await self._home.extend([self], lease):
-            raise refusals.item_lost(self.queue, self.id)
+            raise await self._home._lost(self)
 
 
 def _moment(ms: int | None) -> datetime | None:

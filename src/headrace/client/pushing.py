@@ -32,6 +32,7 @@ class Pushing(Operations):
             max_attempts    how often it is handed out before it is dead; -1: no limit
             retry_position  ``back`` or ``front``: where it stands when it comes back
             updateable      False: no upsert changes it
+            channel         key-values: the line inside the queue that it stands in
             timeout         how long a claim on it lasts
 
         With a ``key`` the push counts once: the same key and content within 24 hours returns

@@ -23,6 +23,7 @@ from headrace.contract.items import (
     Taking,
 )
 from headrace.contract.queues import QueueStore
+from headrace.core.channels import ChannelInfo, Choice, form_of, info_of
 from headrace.core.documents import (
     Doc,
     Fields,
@@ -39,7 +40,9 @@ from headrace.core.times import Duration, Moment, duration_ms, moment_ms
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
 from headrace.model.items import ItemState, State
+from headrace.model.keyvalues import KeyValues
 from headrace.model.names import check_queue
+from headrace.model.queries import Query
 from headrace.model.queues import QueueInfo, QueueSettings, WhileActive
 from headrace.model.tokens import claim_token
 
@@ -92,13 +95,14 @@ class QueueCalls:
     def push(self, call: PushCall) -> Call[PushResult]:
         return Call(self.store.push([call]), lambda outcomes: result_of(outcomes[0]))
 
-    def claim(self, queue: str, count: int, lease: Duration | None) -> Call[Taking]:
+    def claim(self, queue: str, count: int, lease: Duration | None, choice: Choice) -> Call[Taking]:
         take = Take(
             queue=queue,
             token=claim_token(),
             count=positive("count", count),
             lease_ms=None if lease is None else duration_ms("lease", lease, least=1),
             worker=me(),
+            **choice,
         )
         return Call(self.store.claim_items(take), same)
 
@@ -116,6 +120,17 @@ class QueueCalls:
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Call[list[int]]:
         return Call(self.store.extend_items(queue, token, items, lease_ms), same)
+
+    def gone(self, queue: str, token: str, items: Sequence[int]) -> Call[list[int]]:
+        return Call(self.store.gone_items(queue, token, items), same)
+
+    def channels(
+        self, queue: str, select: Query | None, after: KeyValues | None, limit: int
+    ) -> Call[list[ChannelInfo]]:
+        chosen = None if select is None else form_of(select)
+        last = "" if after is None else KeyValues.of(after, "after").form
+        op = self.store.channels(queue, chosen, last, positive("limit", limit))
+        return Call(op, lambda rows: [info_of(row) for row in rows])
 
     def expire(self, queue: str) -> Call[list[int]]:
         return Call(self.store.expire_leases(queue, MOST_LEASES), same)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
+from headrace.client.channels import AsyncChannelLooks, ChannelLooks
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
-from headrace.client.item_looks import AsyncItemLooks, ItemLooks
 from headrace.client.updating import UpdateReport
 from headrace.core.documents import Fields, SharedFields
 from headrace.core.looking import QueueReport, QueueStats
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.client.queue_operations import AsyncQueueOperations, QueueOperations
 
 
-class Queue(ItemLooks):
+class Queue(ChannelLooks):
     """A queue by name, the same object each time a client is asked for it.
 
     >>> mail = hr.queue("mail")
@@ -128,7 +128,7 @@ class Queue(ItemLooks):
         return self._client.drop(self.name, keep_data=keep_data)
 
 
-class AsyncQueue(AsyncItemLooks):
+class AsyncQueue(AsyncChannelLooks):
     """``Queue`` for async code."""
 
     def __init__(self, client: AsyncQueueOperations, name: str, *, max_body: int) -> None:

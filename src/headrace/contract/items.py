@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from headrace.contract.values import CommitCall
+from headrace.model.channels import QUANTUM
 from headrace.model.failures import Failure
 from headrace.model.items import Document, ItemState, Kind
 from headrace.model.queues import WhileActive
@@ -87,7 +88,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     select: str | None = None
     order: Literal["fair", "line"] = "fair"
-    quantum: int = 10
+    quantum: int = QUANTUM
 
 
 class Taking(msgspec.Struct, frozen=True, kw_only=True):

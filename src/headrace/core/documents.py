@@ -12,12 +12,14 @@ from headrace.core.times import Duration, Moment, duration_ms, is_duration, mome
 from headrace.errors import InvalidBody, InvalidOption
 from headrace.model.codec import encode_bodies, encode_bytes, encode_headers, encode_value
 from headrace.model.items import BYTES, JSON, Document, Overrides
+from headrace.model.keyvalues import KeyValues
 from headrace.model.queues import NO_LIMIT, RetryPosition, WhileActive
 
 LONGEST_SUBJECT = 500
 HIGHEST_PRIORITY = 2**31 - 1
 
 Mode = Literal["push", "upsert"]
+Channel = Mapping[str, Any]
 
 
 class Fields(TypedDict, total=False):
@@ -32,6 +34,7 @@ class Fields(TypedDict, total=False):
     retry_position: RetryPosition | None
     updateable: bool | None
     timeout: Duration | None
+    channel: Channel | None
 
 
 class SharedFields(TypedDict, total=False):
@@ -45,6 +48,7 @@ class SharedFields(TypedDict, total=False):
     retry_position: RetryPosition | None
     updateable: bool | None
     timeout: Duration | None
+    channel: Channel | None
 
 
 class _Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +61,7 @@ class _Described(msgspec.Struct, frozen=True, kw_only=True):
     retry_position: RetryPosition | None = None
     updateable: bool | None = None
     timeout: Duration | None = None
+    channel: Channel | None = None
 
 
 class Doc(_Described, frozen=True):
@@ -156,6 +161,7 @@ def document(doc: Doc | Push, path: str = "$", *, max_body: int) -> Document:
         delay=None if doc.delay is None else duration_ms("delay", doc.delay),
         headers=headers,
         overrides=_overrides(doc),
+        key_values=None if doc.channel is None else KeyValues.of(doc.channel, "channel").form,
     )
 
 

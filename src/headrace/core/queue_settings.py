@@ -58,6 +58,7 @@ class Settings(TypedDict, total=False):
     metrics: bool
     metrics_retention: Duration
     log_level: LogLevel
+    serial: bool
 
 
 def changes_of(settings: Mapping[str, Any]) -> QueueChanges:

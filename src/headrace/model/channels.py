@@ -11,6 +11,8 @@ from headrace.model.items import ItemState, State
 from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
 
+# How many items a channel gives in its turn, unless somebody says otherwise.
+QUANTUM = 10
 # Channels that gave less than this are not worth asking many more of them at once.
 SHALLOWEST = 0.5
 # How long it is remembered that an item went with its channel while it was out.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from headrace.contract.items import Take, Taking
 from headrace.contract.store import Store, Waiter
+from headrace.core.channels import Choice
 from headrace.errors import UnknownQueue
 from headrace.model.queues import DEFAULTS, QueueInfo
 from headrace.model.tokens import claim_token
@@ -30,6 +31,7 @@ class Wishes(NamedTuple):
     chunk: int | None = None
     concurrency: int | None = None
     lease_ms: int | None = None
+    choice: Choice = {}  # noqa: RUF012  # never changed
 
 
 class Intake:
@@ -161,6 +163,7 @@ class Intake:
             lease_ms=self._wishes.lease_ms,
             version=self.version,
             worker=self._worker,
+            **self._wishes.choice,
         )
         with self._holds.claiming():
             # Looked at only now: who waits for empty hands has seen that a claim is under way.

@@ -10,9 +10,12 @@ from datetime import timedelta
 from typing import Any, TypedDict, overload
 
 from headrace.client.clients import AsyncClient, Client
+from headrace.core.channels import Order, choice_of
 from headrace.errors import InvalidOption
+from headrace.model.channels import QUANTUM
 from headrace.model.checks import milliseconds, positive
 from headrace.model.names import check_queue
+from headrace.model.queries import Query
 from headrace.worker import crews
 from headrace.worker.claiming import Wishes
 from headrace.worker.engine import Engine
@@ -34,6 +37,9 @@ class WorkerOptions(TypedDict, total=False):
     batch: bool
     backoff: Backoff | None
     name: str | None
+    select: Query | None
+    order: Order
+    quantum: int
 
 
 @overload
@@ -48,6 +54,9 @@ def register_worker(
     batch: bool = False,
     backoff: Backoff | None = None,
     name: str | None = None,
+    select: Query | None = None,
+    order: Order = "fair",
+    quantum: int = QUANTUM,
 ) -> Worker: ...
 @overload
 def register_worker(
@@ -61,6 +70,9 @@ def register_worker(
     batch: bool = False,
     backoff: Backoff | None = None,
     name: str | None = None,
+    select: Query | None = None,
+    order: Order = "fair",
+    quantum: int = QUANTUM,
 ) -> AsyncWorker: ...
 def register_worker(
     client: Client | AsyncClient,
@@ -73,6 +85,9 @@ def register_worker(
     batch: bool = False,
     backoff: Backoff | None = None,
     name: str | None = None,
+    select: Query | None = None,
+    order: Order = "fair",
+    quantum: int = QUANTUM,
 ) -> Worker | AsyncWorker:
     """Work on a queue from now on: call ``handler`` with each of its items.
 
@@ -85,7 +100,8 @@ def register_worker(
 
     ``chunk`` is how many items are claimed ahead at most, ``lease`` for how long (it is extended
     while the handler runs). What is not given follows the queue's settings, also when they
-    change. ``backoff`` says for an item and its error in how many seconds it is tried again.
+    change. ``select``, ``order`` and ``quantum`` choose among channels, as in ``Queue.claim``.
+    ``backoff`` says for an item and its error in how many seconds it is tried again.
 
     ``RegisterWorkerError`` if this client has a worker for the queue already.
     """
@@ -95,7 +111,10 @@ def register_worker(
         check_queue(queue),
         handler,
         wishes=Wishes(
-            _count("chunk", chunk), _count("concurrency", concurrency), milliseconds("lease", lease)
+            _count("chunk", chunk),
+            _count("concurrency", concurrency),
+            milliseconds("lease", lease),
+            choice_of(select, order, quantum),
         ),
         is_batch=batch,
         backoff=backoff,

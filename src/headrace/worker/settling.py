@@ -217,7 +217,7 @@ class Outbox:
         numbers, listeners = self._numbers, self._listeners
         has_listeners = listeners.hears("data")
         for (entry, outcome, _), answer in zip(parcels, answers, strict=True):
-            if answer.state == "lost":
+            if answer.is_lost:
                 # In doubt nobody can tell whether it was lost, or settled the first time.
                 if not in_doubt:
                     numbers.lost += 1

@@ -25,6 +25,7 @@ from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
+from headrace.testing.contract.queue_channel_clients import ChannelClientContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
 from headrace.testing.contract.queue_client_looks import QueueLookContract
@@ -86,12 +87,14 @@ CONTRACTS: tuple[type[Contract], ...] = (
     QueueUpdateContract,
     QueueKindContract,
     ChannelContract,
+    ChannelClientContract,
     SinkContract,
 )
 
 __all__ = [
     "CONTRACTS",
     "AckPartContract",
+    "ChannelClientContract",
     "ChannelContract",
     "ClaimContract",
     "ClientContract",

@@ -1,0 +1,113 @@
+"""``headrace channel``: the lines inside a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import output
+from headrace.cli.asking import YesOption, ask
+from headrace.cli.command import Session, command
+from headrace.cli.references import QueueName, reference
+from headrace.cli.selecting import QueryOption, WhereOption, key_values, selected, shown
+from headrace.client.queues import Queue
+from headrace.core.channels import ChannelInfo
+from headrace.errors import InvalidOption
+from headrace.model.queries import Query
+
+PAGE = 1000
+
+app = typer.Typer(help="Look at the channels of a queue, and delete them.", no_args_is_help=True)
+
+
+@command(app)
+def ls(
+    session: Session,
+    queue: QueueName,
+    *,
+    where: WhereOption = None,
+    query: QueryOption = None,
+) -> None:
+    """List the channels that have items: how many wait, and are out."""
+    select = selected(where, query)
+    with session.open() as hr:
+        found = list(_all_channels(reference(session, hr, queue), select))
+    if session.is_json:
+        for info in found:
+            output.json_line(_described(info))
+        return
+    output.table(
+        ["WAITING", "ACTIVE", "CHANNEL"],
+        [[info.waiting, info.active, shown(info.key_values)] for info in found],
+    )
+    if not found:
+        output.note(f"queue {queue!r} has no channels" + (" like that" if select else ""))
+
+
+@command(app)
+def show(
+    session: Session,
+    queue: QueueName,
+    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")],
+) -> None:
+    """Tell how many items of one channel wait, and are out."""
+    with session.open() as hr:
+        info = reference(session, hr, queue).channel(key_values(pairs, "channel"))
+    if session.is_json:
+        output.document(_described(info))
+        return
+    typed = [(key, str(value.type.name.lower())) for key, value in info.key_values.items()]
+    output.fields(
+        [
+            ("channel", shown(info.key_values)),
+            ("types", ", ".join(f"{key} is {name}" for key, name in typed)),
+            ("waiting", info.waiting),
+            ("active", info.active),
+        ]
+    )
+
+
+@command(app)
+def delete(
+    session: Session,
+    queue: QueueName,
+    *,
+    where: WhereOption = None,
+    query: QueryOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="All channels of the queue.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Remove channels with all their items, those that are out included."""
+    select = selected(where, query)
+    if (select is None) != everything:
+        raise InvalidOption("say which: --where or --query, or --all.", option="all")
+    chosen = select or Query()
+    with session.open() as hr:
+        home = reference(session, hr, queue)
+        found = list(_all_channels(home, chosen))
+        waiting, active = (sum(getattr(i, n) for i in found) for n in ("waiting", "active"))
+        said = f"{output.counted(len(found), 'channel')} of queue {queue!r} will be removed with "
+        said += f"{waiting:,} waiting items and {active:,} in flight, whose workers find them gone"
+        ask(said, is_agreed=yes)
+        deleted = home.delete_channels(chosen)
+    if session.is_json:
+        output.document(deleted)
+    items = output.counted(deleted.items, "item")
+    output.note(f"removed {output.counted(deleted.channels, 'channel')} with {items}")
+
+
+def _all_channels(queue: Queue, select: Query | None) -> Iterator[ChannelInfo]:
+    found = queue.channels(select, limit=PAGE)
+    while found:
+        yield from found
+        found = queue.channels(select, after=found[-1].key_values, limit=PAGE)
+
+
+def _described(info: ChannelInfo) -> dict[str, Any]:
+    return {
+        "key_values": info.key_values.to_json(),
+        "waiting": info.waiting,
+        "active": info.active,
+    }

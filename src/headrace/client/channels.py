@@ -1,0 +1,94 @@
+"""The channels of a queue: one part of a queue reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.client.item_looks import AsyncItemLooks, ItemLooks
+from headrace.client.plans import Plan
+from headrace.client.running import documented
+from headrace.contract.items import Deleted
+from headrace.contract.queues import QueueStore
+from headrace.core.channels import ChannelInfo, form_of
+from headrace.model.keyvalues import KeyValues
+from headrace.model.names import check_queue
+from headrace.model.queries import Query
+
+MOST_CHANNELS = 1000
+# Of a few channels at a time, so that nobody waits for long.
+CHANNELS_AT_ONCE = 100
+
+
+class ChannelLooks(ItemLooks):
+    """Channels for blocking code."""
+
+    def channels(
+        self,
+        select: Query | None = None,
+        *,
+        after: KeyValues | None = None,
+        limit: int = MOST_CHANNELS,
+    ) -> list[ChannelInfo]:
+        """The channels that have items, or those that a query selects, by their form.
+
+        Each with how many of its items wait, and how many are out. Go on with ``after`` the
+        key-values of the last one.
+        """
+        return self._ask(self._client._queue_calls.channels(self.name, select, after, limit))
+
+    def channel(self, key_values: Mapping[str, Any]) -> ChannelInfo:
+        """One channel; nothing waits and nothing is out where there is none."""
+        found = self.channels(Query.exactly(KeyValues.of(key_values, "channel")), limit=1)
+        return _only(found, key_values)
+
+    def delete_channels(self, select: Query) -> Deleted:
+        """Remove all items of the channels that a query selects; how many of both there were.
+
+        Items that are out are removed too: whoever has one gets ``ItemGone`` when it is settled
+        or extended. ``Query()`` selects all channels. Each channel is removed as a whole; if this
+        ends in the middle, some of them are left.
+        """
+        store = self._client._queue_calls.store
+        return self._client._follow(deleting(store, self.name, select))
+
+
+class AsyncChannelLooks(AsyncItemLooks):
+    """Channels for async code."""
+
+    async def channels(
+        self,
+        select: Query | None = None,
+        *,
+        after: KeyValues | None = None,
+        limit: int = MOST_CHANNELS,
+    ) -> list[ChannelInfo]:
+        call = self._client._queue_calls.channels(self.name, select, after, limit)
+        return await self._ask(call)
+
+    async def channel(self, key_values: Mapping[str, Any]) -> ChannelInfo:
+        exact = Query.exactly(KeyValues.of(key_values, "channel"))
+        return _only(await self.channels(exact, limit=1), key_values)
+
+    async def delete_channels(self, select: Query) -> Deleted:
+        store = self._client._queue_calls.store
+        return await self._client._follow(deleting(store, self.name, select))
+
+
+def _only(found: list[ChannelInfo], key_values: Mapping[str, Any]) -> ChannelInfo:
+    return found[0] if found else ChannelInfo(key_values=KeyValues.of(key_values))
+
+
+def deleting(store: QueueStore, queue: str, select: Query) -> Plan[Deleted]:
+    """Delete channels, some at a time."""
+    name, chosen = check_queue(queue), form_of(select)
+    channels = items = 0
+    while True:
+        deleted: Deleted = yield store.delete_channels(name, chosen, CHANNELS_AT_ONCE)
+        channels += deleted.channels
+        items += deleted.items
+        if not deleted.channels:
+            return Deleted(channels, items)
+
+
+documented(AsyncChannelLooks, ChannelLooks)

@@ -1,0 +1,96 @@
+"""``headrace channel``, and channels of ``push``."""
+
+from collections.abc import Iterator
+
+import pytest
+from calling import Cli
+
+import headrace
+from headrace import where
+from headrace.errors import ItemGone
+
+
+@pytest.fixture
+def hr(sqlite_url: str) -> Iterator[headrace.Headrace]:
+    """Queue ``builds`` with three channels, an item of one out."""
+    with headrace.connect(sqlite_url) as client:
+        client.push_many("builds", [1, 2], channel={"os": "linux", "tries": 3})
+        client.push("builds", 3, channel={"os": "mac", "tries": "3"})
+        client.push("builds", 4, channel={"os": "big sur"})
+        yield client
+
+
+def test_channels_are_listed(cli: Cli, hr: headrace.Headrace) -> None:
+    hr.queue("builds").claim(select=where(os="linux"))
+    answer = cli("channel", "ls", "builds")
+    assert answer.out.split("\n") == [
+        "WAITING  ACTIVE  CHANNEL",
+        '      1       0  os="big sur"',
+        "      1       1  os=linux tries=3",
+        '      1       0  os=mac tries="3"',
+        "",
+    ]
+    found = cli("channel", "ls", "builds", "--where", "tries__gt=2", "--json").json_lines
+    [linux] = found
+    assert (linux["waiting"], linux["active"]) == (1, 1)
+    assert linux["key_values"]["tries"] == {"Type": 10, "Data": "3"}
+
+
+def test_what_is_printed_can_be_given(cli: Cli, hr: headrace.Headrace) -> None:
+    """Quotes tell text from numbers."""
+    assert hr
+    for given, waiting in (('tries="3"', 1), ("tries=3", 0)):
+        answer = cli("channel", "show", "builds", "os=mac", given, "--json")
+        assert (answer.code, answer.json["waiting"]) == (0, waiting)
+    answer = cli("channel", "show", "builds", "os=big sur")
+    assert "types    os is string" in answer.out
+
+
+def test_a_query_in_willows_json(cli: Cli, hr: headrace.Headrace) -> None:
+    assert hr
+    found = cli("channel", "ls", "builds", "--query", where(os="mac").form, "--json").json_lines
+    assert [one["key_values"]["os"]["Data"] for one in found] == ["mac"]
+    answer = cli("channel", "ls", "builds", "--query", '{"Selectoin": {}}')
+    assert (answer.code, "Selectoin" in answer.err) == (2, True)
+
+
+def test_no_channels(cli: Cli, hr: headrace.Headrace) -> None:
+    hr.push("plain", 1)
+    answer = cli("channel", "ls", "plain")
+    assert (answer.code, answer.out, answer.err) == (0, "", "queue 'plain' has no channels\n")
+    assert "unknown" not in cli("channel", "ls", "builds", "-w", "os=bsd").err
+    assert cli("channel", "ls", "none").code == 3
+
+
+def test_channels_are_deleted(cli: Cli, hr: headrace.Headrace) -> None:
+    """With what is out; it says so first."""
+    [item] = hr.queue("builds").claim(select=where(os="linux"))
+    answer = cli("channel", "delete", "builds", "--where", "os=linux")
+    assert (answer.code, "1 in flight" in answer.err) == (2, True)
+    answer = cli("channel", "delete", "builds", "--where", "os=linux", "--yes", "--json")
+    assert answer.json == {"channels": 1, "items": 2}
+    with pytest.raises(ItemGone):
+        item.complete()
+    assert cli("channel", "delete", "builds", "--all", "--yes").code == 0
+    assert hr.queue("builds").channels() == []
+
+
+@pytest.mark.parametrize("which", [(), ("--all", "--where", "os=linux")])
+def test_which_ones_must_be_said(cli: Cli, hr: headrace.Headrace, which: tuple[str, ...]) -> None:
+    answer = cli("channel", "delete", "builds", "--yes", *which)
+    assert answer.code == 2
+    assert len(hr.queue("builds").channels()) == 3
+
+
+@pytest.mark.parametrize("pair", ["os", "=linux", "_os=1", "os=null"])
+def test_a_wrong_key_value_is_named(cli: Cli, hr: headrace.Headrace, pair: str) -> None:
+    assert hr
+    answer = cli("channel", "show", "builds", pair)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+
+
+def test_push_to_a_channel(cli: Cli, hr: headrace.Headrace) -> None:
+    answer = cli("push", "builds", "5", "--channel", "os=bsd", "--channel", "tries=1")
+    assert answer.code == 0
+    assert hr.queue("builds").channel({"os": "bsd", "tries": 1}).waiting == 1
