@@ -73,6 +73,20 @@ HOT: dict[str, dict[str, Any]] = {
     "drop_samples": {"queue": 7, "at": TS + 100, "limit": 10},
     "drop_used": {"queue": 7, "at": TS + 100, "limit": 10},
     "remove_ended": {"queue": 7, "ids": [50_007, 50_008]},
+    "hold_channels": {"queue": 8, "names": ["c-7", "c-8"]},
+    "empty_channels": {"queue": 8, "names": ["c-7", "c-8"]},
+    "drop_turns": {"channels": [7, 8]},
+    "next_channels": {"queue": 8, "after": 5, "limit": 10},
+    "lock_turns": {"channels": [7, 8]},
+    "blocked_channels": {"channels": [7, 8]},
+    "channel_items": {"channels": [7, 8], "each": 5, "limit": 8, "but": [7, 8]},
+    "line_items": {"queue": 7, "rank": 0, "position": 5000, "limit": 10},
+    "pending_items": {"ids": [7, 8]},
+    "channel_members": {"channels": [7, 8]},
+    "lock_channels": {"channels": [7, 8]},
+    "drop_channels": {"channels": [7, 8]},
+    "find_gone": {"queue": 8, "items": [7, 8]},
+    "drop_gone": {"queue": 8, "at": TS + 100, "limit": 10},
 }
 # What these read of a queue is all that there is in some state, not all that there is.
 PARTIAL = {"held_items", "active_items", "oldest_due"}
@@ -120,9 +134,12 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "last_item",
     ),
     *("read_clock", "keep_client", "keep_worker", "add_sink"),
+    *("add_channels", "add_turns", "add_gone"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
-BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"}
+BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
+    *("move_turns", "rechannel_items", "mark_channels"),
+}
 INSERTS_ON_POSTGRES = {
     "append",
     "claim_next",
@@ -141,6 +158,8 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     *("dead_groups", "remove_queue", "remove_all_items", "remove_all_ended", "remove_all_used"),
     *("remove_all_errors", "remove_all_samples", "remove_tallies", "sum_tallies"),
     *("fold_tallies", "compare_tallies", "drop_other_workers", "drop_workers", "drop_client"),
+    *("list_channels", "idle_channels", "remove_all_turns", "remove_all_channels"),
+    "remove_all_gone",
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }
 COLD_ON_POSTGRES = {"old_stages"}
@@ -173,6 +192,14 @@ insert into headrace.used (queue, subject, at) select 7, 's-' || n, {ts} + n fro
 insert into headrace.error (queue, at, item, attempt, failure)
     select 7, {ts} + n, n, 1, '{{}}' from series;
 insert into headrace.sample (queue, at, counts) select 7, {ts} + n, '{{}}' from series;
+insert into headrace.channel (queue, key_values, created_at)
+    select 8, 'c-' || n, {ts} + n from series where n < 2000;
+insert into headrace.ready (channel, queue, turn) select n + 1, 8, n from series where n < 2000;
+insert into headrace.item (queue, state, position, next_execution, waiting_since, created_at,
+                           lease_until, payload, channel, key_values)
+    select 8, n % 3, n, {ts} + n, 0, 0, {ts} + n, '{{}}', n % 2000 + 1, 'c-' || (n % 2000)
+    from series;
+insert into headrace.gone (item, queue, token, at) select n, 8, 't', {ts} + n from series;
 """
 
 
@@ -251,7 +278,7 @@ def test_postgres_searches_by_index(large_postgres: psycopg.Connection, name: st
     # What a function is called with is not shown.
     assert "$" in plan or "Function Scan" in plan, plan
     # Topics and outstanding claims fit in a few pages: there a scan may be the better choice.
-    large = "batch|once|proc|item|ended|used|error|sample"
+    large = "batch|once|proc|item|ended|used|error|sample|channel|ready|gone"
     assert not re.search(rf"Seq Scan on ({large})\b", plan), plan
     # Planning reads the catalogue, once for a connection.
     executed = plan.partition("Planning:")[0]

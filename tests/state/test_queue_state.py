@@ -26,7 +26,7 @@ TABLES = (
         "used",
         "error",
     ),
-    *("sample", "tally", "client", "worker"),
+    *("sample", "tally", "client", "worker", "channel", "ready", "gone"),
 )
 
 # Hypothesis takes up to five minutes to make a failure small, and then says what it is.
@@ -69,6 +69,7 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
     class Machine(QueueMachine):
         # What one statement did is done, also when the rest of the operation comes to nothing.
         in_parts = frozenset({"push", "claim_items", "settle"})
+        has_late_turns = True
 
         def url(self) -> str:
             # A tenth of the time that a schema takes to be made.

@@ -18,7 +18,6 @@ from headrace.errors import (
     StoreUnavailable,
 )
 from headrace.model.items import State
-from headrace.model.keyvalues import KeyValues
 from headrace.testing.clocks import FakeClock
 from headrace.worker import Complete, Push, Reject, Reschedule, register_worker
 
@@ -419,13 +418,13 @@ def test_a_worker_does_not_run_away_from_its_settles(shop: Shop) -> None:
 def test_a_worker_for_some_channels(shop: Shop) -> None:
     """Nothing else is handed out to it, also of channels that come later."""
     seen = Signal()
-    linux, mac = (KeyValues.of({"os": os}).form for os in ("linux", "mac"))
-    shop.push(1, key_values=mac)
-    shop.push(2, key_values=linux)
+    linux, mac = {"os": "linux"}, {"os": "mac"}
+    shop.push(1, channel=mac)
+    shop.push(2, channel=linux)
     worker = shop.work(lambda item: seen(item.payload), select=where(os="linux"))
     assert seen.wait(1) == [2]
-    shop.push(3, key_values=mac)
-    shop.push(4, key_values=linux)
+    shop.push(3, channel=mac)
+    shop.push(4, channel=linux)
     assert seen.wait(2) == [2, 4]
     worker.stop()
     assert shop.counts.pending == 2

@@ -7,8 +7,11 @@ from typing import Any, Literal, NamedTuple
 from hypothesis import strategies as st
 
 from headrace.contract.items import Filter
+from headrace.core.where import where
 from headrace.model.failures import Failure
 from headrace.model.items import WORKER_LOST, Kind
+from headrace.model.keyvalues import KeyValues
+from headrace.model.queries import Query
 from headrace.testing.faults import Point
 
 
@@ -21,6 +24,7 @@ class Doc(NamedTuple):
     headers: str | None = None
     overrides: str | None = None
     is_empty: bool = False
+    channel: str | None = None
 
 
 class Saying(NamedTuple):
@@ -37,6 +41,21 @@ class Saying(NamedTuple):
 
 
 DONE = Saying(0, "own", "complete", False, ("settings", 0), None, 0, ())
+A, B, C = (KeyValues.of({"name": name}).form for name in "abc")
+channels = st.sampled_from([*[None] * 6, A, A, A, B, B, C])
+selections = st.sampled_from([None, Query().form, where(name="a").form, where(name__ne="a").form])
+choices = st.sampled_from(
+    [
+        *[{}] * 4,
+        {"select": Query().form},
+        {"select": Query().form, "quantum": 1},
+        {"select": Query().form, "quantum": 2},
+        {"select": where(name="a").form},
+        {"select": where(name__ne="a").form},
+        {"select": Query().form, "order": "line"},
+        {"select": where(name__ne="a").form, "order": "line"},
+    ]
+)
 queues = st.sampled_from(["a", "a", "a", "a", "b", "c"])
 which = st.sampled_from(range(6))
 counts = st.sampled_from([1, 1, 2, 3, 100])
@@ -63,6 +82,7 @@ docs = st.builds(
         ]
     ),
     is_empty=st.sampled_from([False] * 7 + [True]),
+    channel=channels,
 )
 some_docs = st.lists(docs, max_size=4)
 failures = st.sampled_from(
@@ -132,6 +152,7 @@ _settings: dict[str, list[Any]] = {
     "errors_retention": [0.0, 86_400.0],
     "metrics": [True, False],
     "metrics_retention": [0.0, 86_400.0],
+    "serial": [False, True],
 }
 _setting = st.sampled_from(
     [(name, value) for name, values in _settings.items() for value in values]

@@ -134,6 +134,7 @@ class QueueMachine(QueuePlay):
         lease=choose.leases,
         version=st.sampled_from([None, None, None, 0, 1]),
         worker=st.sampled_from([None, "w"]),
+        choice=choose.choices,
         crash=choose.crashes,
     )
     def claim(
@@ -143,6 +144,7 @@ class QueueMachine(QueuePlay):
         lease: int | None,
         version: int | None,
         worker: str | None,
+        choice: dict[str, Any],
         crash: Point | None,
     ) -> None:
         """Perhaps only if the settings have the version that they have, or had before."""
@@ -155,8 +157,25 @@ class QueueMachine(QueuePlay):
             lease_ms=lease,
             version=version,
             worker=worker,
+            **choice,
         )
         self.ask(crash, "claim_items", take)
+
+    @rule(
+        queue=choose.queues,
+        select=choose.selections,
+        limit=choose.limits,
+        is_deleted=st.sampled_from([False, False, True]),
+        crash=choose.crashes,
+    )
+    def channels(
+        self, queue: str, select: str | None, limit: int, is_deleted: bool, crash: Point | None
+    ) -> None:
+        """Look at channels, or delete them."""
+        if is_deleted:
+            self.ask(crash, "delete_channels", queue, select, limit)
+        else:
+            self.ask(crash, "channels", queue, select, "", limit)
 
     @precondition(_is_out)
     @rule(
@@ -437,6 +456,11 @@ class QueueMachine(QueuePlay):
     )
     def transact(self, queue: str, docs: list[Doc], sayings: list[Saying], is_undone: bool) -> None:
         """Several operations in one transaction, that comes to nothing perhaps."""
+        if self.has_late_turns:
+            if queue in self.views and self.views[queue].info.has_channels:
+                return
+            docs = [doc._replace(channel=None) for doc in docs]
+            sayings = [saying._replace(pushes=()) for saying in sayings]
         calls = [PushCall(queue=queue, documents=self.documents(docs), mode="upsert")]
         said = [self.outcome(queue, saying) for saying in sayings]
         take = Take(queue=queue, token=self.new_token(), count=2)

@@ -47,10 +47,12 @@ class QueuePlay(RuleBasedStateMachine):
 
     ``in_parts`` names operations that are more than one transaction on this driver, so that a
     crash may leave a part of them done: the push but not its answer, a claim on some of the
-    items, some of the outcomes.
+    items, some of the outcomes. ``has_late_turns`` says that channels which a transaction has
+    emptied lose their turn only later, so that they have an older one if they are filled again.
     """
 
     in_parts: frozenset[str] = frozenset()
+    has_late_turns = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,6 +208,7 @@ class QueuePlay(RuleBasedStateMachine):
             delay=time if form == "delay" else None,
             headers=doc.headers,
             overrides=doc.overrides,
+            key_values=doc.channel,
         )
 
     def documents(self, docs: Sequence[Doc]) -> tuple[Document, ...]:

@@ -106,6 +106,7 @@ class QueueView(NamedTuple):
     info: Any
     items: list[ItemState | EndedItem]
     backlog: Any
+    channels: Any
 
 
 def look(side: QueueSide, prefix: str = "") -> dict[str, QueueView]:
@@ -115,7 +116,8 @@ def look(side: QueueSide, prefix: str = "") -> dict[str, QueueView]:
     backlogs = side.run("backlogs", [info.name for info in queues], False)
     for info, backlog in zip(queues, backlogs, strict=True):
         items = [item for state in STATES for item in side.run("items", info.name, state, 0, ALL)]
-        views[info.name] = QueueView(info, items, backlog)
+        channels = side.run("channels", info.name, None, "", ALL)
+        views[info.name] = QueueView(info, items, backlog, channels)
     side.learn(live(item).id for view in views.values() for item in view.items)
     return views
 
@@ -134,6 +136,7 @@ def plain_view(side: QueueSide, view: QueueView) -> dict[str, Any]:
         "items": [side.plain(item) for item in view.items],
         "line": [None if item.position is None else line.index(item.position) for item in waiting],
         "backlog": view.backlog,
+        "channels": view.channels,
     }
 
 

@@ -41,12 +41,12 @@ for update skip locked;
 
 -- name: drop_turns
 -- Let channels that have nothing in line take no turns any more.
-delete from headrace.ready where channel in (
+delete from headrace.ready where channel = any(array(
     select r.channel from headrace.ready r
     where r.channel = any(:channels::integer[])
       and not exists (select from headrace.item i
                       where i.channel = r.channel and i.channel <> 0 and i.state = 1)
-    for update skip locked);
+    for update skip locked));
 
 -- name: next_channels
 -- The channels whose turn is next.
@@ -181,8 +181,9 @@ where queue = :queue and item = any(:items::bigint[]);
 
 -- name: drop_gone
 -- Forget what went long ago.
-delete from headrace.gone where item in (
-    select item from headrace.gone where queue = :queue and at <= :at order by at, item limit :limit)
+delete from headrace.gone where item = any(array(
+    select item from headrace.gone where queue = :queue and at <= :at
+    order by at, item limit :limit))
 returning item;
 
 -- name: idle_channels

@@ -25,7 +25,8 @@ on conflict (channel) do nothing;
 -- Channels by name that have nothing in line; nobody puts anything there meanwhile.
 select id from headrace_channel c
 where c.queue = :queue and c.key_values in (select value from json_each(:names))
-  and not exists (select 1 from headrace_item i where i.channel = c.id and i.channel <> 0 and i.state = 1);
+  and not exists (select 1 from headrace_item i
+                  where i.channel = c.id and i.channel <> 0 and i.state = 1);
 
 -- name: drop_turns
 -- Let channels that have nothing in line take no turns any more.
@@ -52,24 +53,25 @@ select channel from headrace_ready where channel in (select value from json_each
 
 -- name: blocked_channels
 -- Channels of which an item is out, or will return to its place.
-select c.value as channel from json_each(:channels) c
-where exists (select 1 from headrace_item i where i.channel = c.value and i.channel <> 0 and i.state = 2)
+select json_each.value as channel from json_each(:channels)
+where exists (select 1 from headrace_item i
+              where i.channel = json_each.value and i.channel <> 0 and i.state = 2)
    or exists (select 1 from headrace_item i
-              where i.channel = c.value and i.channel <> 0 and i.state = 0
+              where i.channel = json_each.value and i.channel <> 0 and i.state = 0
                 and i.position is not null);
 
 -- name: channel_items
 -- The first items in line of some channels, so many of each, in the order of the channels.
-select c.key as turn, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
+select json_each.key as turn, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
        i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts, i.crashes,
        i.iterations, i.last_iteration, i.headers, i.overrides, i.token, i.lease_until,
        i.claimed_at, i.worker, i.error, i.successor, i.key_values
-from json_each(:channels) c cross join headrace_item i
+from json_each(:channels) cross join headrace_item i
 where i.id in (select f.id from headrace_item f
-               where f.channel = c.value and f.channel <> 0 and f.state = 1
+               where f.channel = json_each.value and f.channel <> 0 and f.state = 1
                  and f.id not in (select value from json_each(:but))
                order by f.rank, f.position limit :each)
-order by c.key, i.rank, i.position
+order by json_each.key, i.rank, i.position
 limit :limit;
 
 -- name: line_items

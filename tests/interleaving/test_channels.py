@@ -1,0 +1,188 @@
+"""Channels under several sessions, in every order their steps can have."""
+
+import pytest
+
+from headrace.contract.items import Deleted, Take
+from headrace.model.keyvalues import KeyValues
+from headrace.model.queries import Query
+from headrace.testing.contract.queue_base import doc, payload
+from interleaving.queue_words import check_counts, check_held, every, queue
+
+EVERY = Query().form
+A = KeyValues.of({"name": "a"}).form
+B = KeyValues.of({"name": "b"}).form
+
+
+def fair(q, count=10, **options):
+    return q.take(count, select=EVERY, **options)
+
+
+def test_what_is_pushed_while_its_channel_empties_is_not_stuck(stage):
+    """A claim takes the last item and the channel out of the turns, somebody pushes the next."""
+    stepper, (claimer, pusher) = stage.act(2)
+
+    def script(number):
+        queue(stage.client, number).push(doc(0, key_values=A))
+        return (
+            lambda: fair(queue(claimer, number)),
+            lambda: queue(pusher, number).push(doc(1, key_values=A)),
+        )
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        taken = [payload(item) for item in run.results[0].items]
+        taken += [payload(item) for item in fair(q).items]
+        assert sorted(taken) == [0, 1], run
+        check_counts(q)
+
+
+@pytest.mark.parametrize("kind", ["release", "reject"])
+def test_what_comes_back_while_its_channel_empties_is_not_stuck(stage, kind):
+    """The same for an item that its worker hands back."""
+    stepper, (claimer, worker) = stage.act(2)
+
+    def script(number):
+        q = queue(stage.client, number)
+        q.create(reject_delay=0)
+        q.push(doc(0, key_values=A), doc(1, key_values=A))
+        [item] = fair(q, 1).items
+        return (
+            lambda: fair(queue(claimer, number)),
+            lambda: queue(worker, number).settle(item, kind),
+        )
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        taken = [payload(item) for item in run.results[0].items]
+        taken += [payload(item) for item in fair(q).items]
+        assert sorted(taken) == [0, 1], run
+        check_counts(q)
+
+
+def test_what_is_pushed_in_a_long_transaction_is_not_stuck(stage):
+    """Claims meanwhile find the channel empty; they do not wait, and it has its turn later."""
+    if stage.url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer")
+    q = queue(stage.client, 1)
+    q.push(doc(0, key_values=A))
+    [other] = stage.act(1)[1]
+    with other._store.transaction() as session:
+        session.run(session.push([q.call(doc(1, key_values=A))]))
+        assert [payload(item) for item in fair(q).items] == [0]
+        assert fair(q).state == "empty"
+    assert [payload(item) for item in fair(q).items] == [1]
+    # A channel that a transaction has emptied holds nobody up.
+    with other._store.transaction() as session:
+        session.run(session.push([q.call(doc(2, key_values=A))]))
+        take = Take(queue=q.name, token="t", count=9, select=EVERY)
+        assert [payload(i) for i in session.run(session.claim_items(take)).items] == [2]
+        q.push(doc(3, key_values=A))
+    assert [payload(item) for item in fair(q).items] == [3]
+
+
+def test_two_fair_claims_never_share_an_item(stage):
+    """All is handed out, each item once, and neither session gets an error."""
+    stepper, clients = stage.act(2)
+
+    def script(number):
+        documents = [doc(n, key_values=A if n % 2 else B) for n in range(4)]
+        queue(stage.client, number).push(*documents)
+        return [lambda client=client: fair(queue(client, number), 3) for client in clients]
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        taken = [item for taking in run.results for item in taking.items]
+        assert len({item.id for item in taken}) == len(taken), run
+        q = queue(stage.client, run.number)
+        check_held(q, taken)
+        rest = fair(q).items
+        assert len(taken) + len(rest) == 4, run
+
+
+@pytest.mark.parametrize("options", [{"select": EVERY}, {"select": EVERY, "order": "line"}, {}])
+def test_a_strict_channel_never_hands_out_two_items(stage, options):
+    """However two claims on it meet."""
+    stepper, clients = stage.act(2)
+
+    def script(number):
+        q = queue(stage.client, number)
+        q.create(serial=True)
+        q.push(doc(0, key_values=A), doc(1, key_values=A))
+        return [
+            lambda client=client: queue(client, number).take(2, **options) for client in clients
+        ]
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        taken = [payload(item) for taking in run.results for item in taking.items]
+        assert taken == [0], run
+        check_counts(queue(stage.client, run.number))
+
+
+def test_two_pushes_make_one_channel(stage):
+    """Also if it is the first of the queue."""
+    stepper, clients = stage.act(2)
+
+    def script(number):
+        queue(stage.client, number).create()
+        return [
+            lambda client=client, n=n: queue(client, number).push(
+                doc(n, key_values=A), doc(n, key_values=B)
+            )
+            for n, client in enumerate(clients)
+        ]
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        found = [(row.waiting, row.active) for row in q.desk.channels(q.name, None, "", 9)]
+        assert found == [(2, 0), (2, 0)], run
+        assert len(fair(q).items) == 4, run
+
+
+def test_a_push_to_a_channel_that_is_deleted(stage):
+    """It came before, and is gone, or it came after, and is there."""
+    stepper, (deleter, pusher) = stage.act(2)
+
+    def script(number):
+        queue(stage.client, number).push(doc(0, key_values=A))
+        q = queue(deleter, number)
+        return (
+            lambda: q.desk.delete_channels(q.name, None, 9),
+            lambda: queue(pusher, number).push(doc(1, key_values=A)),
+        )
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        left = [payload(item) for item in fair(q).items]
+        assert run.results[0] in (Deleted(1, 2), Deleted(1, 1)), run
+        assert left == ([] if run.results[0].items == 2 else [1]), run
+        check_counts(q)
+
+
+@pytest.mark.parametrize("kind", ["complete", "release", "kill"])
+def test_an_outcome_of_an_item_whose_channel_is_deleted(stage, kind):
+    """It counts, or its worker hears that the item is gone; never neither."""
+    stepper, (deleter, worker) = stage.act(2)
+
+    def script(number):
+        q = queue(stage.client, number)
+        q.push(doc(0, key_values=A))
+        [item] = fair(q).items
+        other = queue(deleter, number)
+        return (
+            lambda: other.desk.delete_channels(q.name, None, 9),
+            lambda: queue(worker, number).settle(item, kind),
+        )
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        deleted, settled = run.results
+        assert settled.is_lost == (settled.state == "gone"), run
+        if settled.state == "gone":
+            assert (deleted.items, every(q)) == (1, []), run
+        check_counts(q)
