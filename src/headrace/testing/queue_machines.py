@@ -225,12 +225,12 @@ class QueueMachine(QueuePlay):
 
     def get_work(self, queue: str, count: int) -> int:
         """Make sure that items of the queue are out; how many are."""
-        self.claim(queue, count, None, None, "w", None)
+        self.claim(queue, count, None, None, "w", {}, None)
         if not self.items(State.ACTIVE, queue):
             self.push(queue, [Doc(subject="w")], None)
             self.ask(None, "resume_queue", queue)
             self.ask(None, "hold_queue", queue, 0, "running")
-            self.claim(queue, count, 10_000, None, "w", None)
+            self.claim(queue, count, 10_000, None, "w", {}, None)
         return len(self.items(State.ACTIVE, queue))
 
     def outcome(self, queue: str, saying: Saying) -> Outcome:
@@ -298,7 +298,7 @@ class QueueMachine(QueuePlay):
         queue, item = out[which % len(out)]
         self.clock.now = max(self.clock.now, item.lease_until or 0)
         if is_claimed:
-            self.claim(queue, count, 10_000, None, "x", crash)
+            self.claim(queue, count, 10_000, None, "x", {}, crash)
         else:
             self.expire(queue, count, crash)
 

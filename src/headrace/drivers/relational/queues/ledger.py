@@ -77,13 +77,17 @@ class Ledger:
         assert known is not None
         entry = self.entries.setdefault(known.id, Entry(queue, before, None))
         entry.after = after
-        if after is not None and (before is None or after.state != before.state):
+        if after is not None and (
+            before is None or after.state != before.state or after.key_values != before.key_values
+        ):
             self.comings += 1
             entry.coming = self.comings
         if before is not None:
             self.count(queue, **{STATES[State(before.state)]: -1})
         if after is not None:
             self.count(queue, **{STATES[State(after.state)]: 1})
+            if after.key_values is not None:
+                self.channels.note(queue)
             if after.state == State.PENDING:
                 self.announced.add(f"queue/{queue.name}")
         if queue.settings.serial and before is not None and unblocks(before, after):

@@ -32,6 +32,7 @@ class Channels:
         self._sql = sql
         self._ids: dict[tuple[int, str], int] = {}
         self._wanted: dict[int, tuple[QueueRow, set[str]]] = {}
+        self._unmarked: set[int] = set()
 
     def id_of(self, queue: QueueRow, name: str | None) -> int:
         """The number of a channel that is held; 0 for none."""
@@ -42,13 +43,19 @@ class Channels:
         if name is not None and (queue.id, name) not in self._ids:
             self._wanted.setdefault(queue.id, (queue, set()))[1].add(name)
 
+    def note(self, queue: QueueRow) -> None:
+        """An item is or was in a channel of the queue, if only within this operation."""
+        if not queue.info.has_channels:
+            self._unmarked.add(queue.id)
+
     def hold(self) -> Steps[None]:
         """Find those that are wanted, or make them."""
         sql = self._sql
+        for id in sorted(self._unmarked):
+            yield sql.mark_channels(queue=id)
+        self._unmarked = set()
         for queue, wanted in self._wanted.values():
             names = sorted(wanted)
-            if not queue.info.has_channels:
-                yield sql.mark_channels(queue=queue.id)
             rows = yield sql.hold_channels(queue=queue.id, names=names)
             while len(rows) < len(names):
                 # Again if somebody has removed one just when we found that it is there.
