@@ -20,7 +20,8 @@ order by n.name collate "C"
 on conflict (queue, key_values) do nothing;
 
 -- name: add_turns
--- Let channels take turns that do not yet.
+-- Let channels take turns that do not yet. They are held, so what is seen stays; to try and find
+-- a row there would be to wait for whoever is changing it.
 insert into headrace.ready (channel, queue, turn)
 select r.channel::integer, r.queue::integer, r.turn::bigint
 from rows from (
@@ -28,6 +29,7 @@ from rows from (
     string_to_table(:queue, E'\x1e', E'\x15'),
     string_to_table(:turn, E'\x1e', E'\x15')
 ) as r (channel, queue, turn)
+where not exists (select from headrace.ready f where f.channel = r.channel::integer)
 order by r.channel::integer
 on conflict (channel) do nothing;
 
