@@ -432,7 +432,7 @@ MUTANTS = (
     Mutant(
         "what goes with a lost outcome is written",
         contract("sqlite", "stale_token_changes_nothing"),
-        (Patch(f"{CLAIMS}._settle", 'if answer.state != "lost"', "if True"),),
+        (Patch(f"{CLAIMS}._settle", "if not answer.is_lost", "if True"),),
     ),
     Mutant(
         "subjects are free when their item is gone",
@@ -478,10 +478,10 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "            where i.queue = target.id and i.state = 1\n"
+                "            where i.queue = target.id and i.state = 1 and i.channel = 0\n"
                 "            order by i.rank, i.position limit most\n"
                 "            for no key update skip locked",
-                "            where i.queue = target.id and i.state = 1\n"
+                "            where i.queue = target.id and i.state = 1 and i.channel = 0\n"
                 "            order by i.rank, i.position limit most",
             ),
         ),
@@ -717,6 +717,42 @@ MUTANTS = (
                 f"{EVALUATING}:PatternMatcher.__call__",
                 "test is None or not test(stored)",
                 "test is not None and not test(stored)",
+            ),
+        ),
+    ),
+    Mutant(
+        "pushes do not hold their channel",
+        interleaving("channels", "postgres", "pushed_while"),
+        (SqlPatch("postgres", "hold_channels", "for key share", ""),),
+    ),
+    Mutant(
+        "strict channels are not locked",
+        interleaving("channels", "postgres", "strict_channel"),
+        (SqlPatch("postgres", "lock_turns", "for no key update skip locked", ""),),
+    ),
+    Mutant(
+        "channels that gave keep their turn",
+        QUEUES_ON_SQLITE,
+        (SqlPatch("sqlite", "move_turns", "set turn = :turn", "set turn = turn + 0 * :turn"),),
+    ),
+    Mutant(
+        "empty channels keep their turn",
+        QUEUES_ON_SQLITE,
+        (SqlPatch("sqlite", "drop_turns", "where channel in", "where false and channel in"),),
+    ),
+    Mutant(
+        "what returns to its place does not block its channel",
+        ("tests/contract/test_sqlite.py", "TestChannel and returns_to_its_place"),
+        (SqlPatch("sqlite", "blocked_channels", "i.position is not null", "false"),),
+    ),
+    Mutant(
+        "anybody hears that an item is gone",
+        ("tests/contract/test_sqlite.py", "TestChannel and hears_that_it_is_gone"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.channels:ChannelLooks.went",
+                "return wanted & {",
+                "return {w for w in wanted if w[0] in {r['item'] for r in rows}} | {",
             ),
         ),
     ),
