@@ -69,6 +69,8 @@ from headrace.default import (
     sinks,
     stats,
     status,
+    system_proc,
+    system_procs,
     topic,
     topic_info,
     topics,
@@ -88,12 +90,14 @@ from headrace.model.failures import Failure
 from headrace.model.items import State
 from headrace.model.keyvalues import KeyValues
 from headrace.model.patterns import MatchQuery
+from headrace.model.pipelines import PipelineInfo
 from headrace.model.procs import Lag, ProcInfo
 from headrace.model.queries import Query
 from headrace.model.queues import Backoff, QueueInfo, QueueSettings
 from headrace.model.record import Record, TopicInfo
 from headrace.model.selections import KeyQuery, Selection
 from headrace.model.typed import ANY, Value, typed
+from headrace.pipelines.handles import AsyncSystemProc, SystemProc
 
 __version__ = "0.1.0"
 
@@ -114,6 +118,7 @@ __all__ = [
     "AsyncReplay",
     "AsyncSimpleQueue",
     "AsyncSink",
+    "AsyncSystemProc",
     "AsyncTopic",
     "AsyncTransaction",
     "Backoff",
@@ -140,6 +145,7 @@ __all__ = [
     "MatchQuery",
     "Message",
     "Outcome",
+    "PipelineInfo",
     "Proc",
     "ProcInfo",
     "Push",
@@ -161,6 +167,7 @@ __all__ = [
     "SinkInfo",
     "State",
     "Status",
+    "SystemProc",
     "Topic",
     "TopicInfo",
     "Transaction",
@@ -210,6 +217,8 @@ __all__ = [
     "sinks",
     "stats",
     "status",
+    "system_proc",
+    "system_procs",
     "telemetry",
     "topic",
     "topic_info",

@@ -6,11 +6,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self, Unpack
 
+from msgspec import UNSET, UnsetType
+
+from headrace.client.calls import Call, Timeout
 from headrace.client.clients import AsyncClient, Client
 from headrace.client.running import Status, documented
 from headrace.errors import NotConnected
 from headrace.model.checks import positive
 from headrace.model.codec import DEFAULT_MAX_BODY
+from headrace.model.pipelines import DEFAULT_COUNT, Kind, PipelineInfo
+from headrace.model.procs import Strategy
+from headrace.pipelines.defining import ProcessorLike, Topics, plan
+from headrace.pipelines.handles import AsyncSystemProc, SystemProc
 from headrace.stores import Clock, Durability, Migrate, open_store
 from headrace.worker.registering import (
     WorkerOptions,
@@ -39,6 +46,53 @@ class Headrace(Client):
         worker = register_worker(self, queue, handler, **options)
         self._refer(queue).attach(worker)
         return worker
+
+    def system_proc(
+        self,
+        name: str,
+        *,
+        source: Topics | None = None,
+        to: Topics | None = None,
+        processor: ProcessorLike | None = None,
+        kind: Kind | None = None,
+        offset: str | None = None,
+        count: int = DEFAULT_COUNT,
+        max_reclaims: int | UnsetType = UNSET,
+        reclaim_timeout: Timeout | UnsetType = UNSET,
+        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
+    ) -> SystemProc:
+        """A pipeline: claim records, let ``processor`` handle them, ack and commit the results.
+
+        ``source`` is a topic, read by a proc of the pipeline's name, or several, read by procs
+        ``<name>__<topic>``; all are made, or none. ``to`` is a topic, several (every result goes
+        to each) or none. ``processor`` is a function, which lives in this process, or
+        ``"module:function"``, which any process can run: code is never stored. It takes a record's
+        body, a batch or a DataFrame; see ``headrace.pipelines.processors`` for the kinds. ``count``
+        is how many records are claimed at once, at the most; ``offset`` and the other options are
+        those of ``proc``.
+
+        A pipeline that exists keeps its place, and gets what is said here from its next claim on.
+        With a name only it must exist. Nothing runs yet: see the methods of the result, and
+        ``headrace pipeline run``.
+        """
+        wanted = plan(
+            self._calls.store,  # type: ignore[arg-type]  # a client has a store, not a session
+            name,
+            source=source,
+            to=to,
+            processor=processor,
+            kind=kind,
+            offset=offset,
+            count=count,
+            max_reclaims=max_reclaims,
+            reclaim_timeout=reclaim_timeout,
+            on_max_reclaims_reached=on_max_reclaims_reached,
+        )
+        return SystemProc(self, self._run(wanted.call).name, wanted.function)
+
+    def system_procs(self) -> list[PipelineInfo]:
+        """All pipelines by name."""
+        return self._run(Call(self._calls.store.pipelines(), _same))  # type: ignore[union-attr]  # as above
 
     def close(self) -> None:
         """Stop the workers, finish what is under way and release connections.
@@ -72,6 +126,38 @@ class AsyncHeadrace(AsyncClient):
         self._refer(queue).attach(worker)
         return worker
 
+    async def system_proc(
+        self,
+        name: str,
+        *,
+        source: Topics | None = None,
+        to: Topics | None = None,
+        processor: ProcessorLike | None = None,
+        kind: Kind | None = None,
+        offset: str | None = None,
+        count: int = DEFAULT_COUNT,
+        max_reclaims: int | UnsetType = UNSET,
+        reclaim_timeout: Timeout | UnsetType = UNSET,
+        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
+    ) -> AsyncSystemProc:
+        wanted = plan(
+            self._calls.store,  # type: ignore[arg-type]  # a client has a store, not a session
+            name,
+            source=source,
+            to=to,
+            processor=processor,
+            kind=kind,
+            offset=offset,
+            count=count,
+            max_reclaims=max_reclaims,
+            reclaim_timeout=reclaim_timeout,
+            on_max_reclaims_reached=on_max_reclaims_reached,
+        )
+        return AsyncSystemProc(self, (await self._run(wanted.call)).name, wanted.function)
+
+    async def system_procs(self) -> list[PipelineInfo]:
+        return await self._run(Call(self._calls.store.pipelines(), _same))  # type: ignore[union-attr]  # as above
+
     async def close(self) -> None:
         await aclose_workers(self)
         await super().close()
@@ -89,6 +175,10 @@ class AsyncHeadrace(AsyncClient):
 documented(AsyncHeadrace, Headrace)
 
 _default: Headrace | None = None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def connect(

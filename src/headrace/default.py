@@ -91,6 +91,8 @@ queues = _forward(Headrace.queues)
 resume = _forward(Headrace.resume)
 set_queue_defaults = _forward(Headrace.set_queue_defaults)
 stats = _forward(Headrace.stats)
+system_proc = _forward(Headrace.system_proc)
+system_procs = _forward(Headrace.system_procs)
 update = _forward(Headrace.update)
 workers = _forward(Headrace.workers)
 simple_queue = _forward(Headrace.simple_queue)
@@ -138,6 +140,8 @@ __all__ = [
     "sinks",
     "stats",
     "status",
+    "system_proc",
+    "system_procs",
     "topic",
     "topic_info",
     "topics",

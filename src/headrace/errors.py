@@ -20,6 +20,7 @@
     │   ├── UnknownTopic        invalid_topic
     │   ├── UnknownSeq          invalid_tone_id_search
     │   ├── UnknownProc         invalid_proc
+    │   ├── UnknownPipeline     unknown_pipeline
     │   ├── UnknownQueue        unknown_queue
     │   ├── UnknownSink         unknown_sink
     │   └── UnknownItem         unknown_item
@@ -211,6 +212,12 @@ class UnknownProc(NotFound):
     """No proc has that name."""
 
     code = "invalid_proc"
+
+
+class UnknownPipeline(NotFound):
+    """No pipeline has that name."""
+
+    code = "unknown_pipeline"
 
 
 class UnknownQueue(NotFound):

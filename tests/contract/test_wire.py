@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.op import Op, Steps
+from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
 from headrace.contract.sinks import SinkStore
 from headrace.contract.store import DiagnosisStore, MaintenanceStore, ProcStore, TopicStore
@@ -22,7 +23,15 @@ from headrace.testing.faces import BlockingFace, FaceName, connect, shut
 
 OPERATIONS = {
     name: typing.get_type_hints(method)
-    for protocol in (TopicStore, ProcStore, MaintenanceStore, DiagnosisStore, QueueStore, SinkStore)
+    for protocol in (
+        TopicStore,
+        ProcStore,
+        PipelineStore,
+        MaintenanceStore,
+        DiagnosisStore,
+        QueueStore,
+        SinkStore,
+    )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
 }
@@ -98,6 +107,12 @@ class TestFailure(Wire, contract.FailureContract): ...
 
 
 class TestProcLife(Wire, contract.ProcLifeContract): ...
+
+
+class TestAckPart(Wire, contract.AckPartContract): ...
+
+
+class TestPipeline(Wire, contract.PipelineContract): ...
 
 
 class TestClient(Wire, contract.ClientContract): ...

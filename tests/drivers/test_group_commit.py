@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.client.coalescing import MOST_BYTES, MOST_CALLS, Coalescer, share
+from headrace.client.coalescing import MOST_BYTES, MOST_CALLS, AsyncCoalescer, Coalescer, share
 from headrace.contract.values import CommitCall, CommitOutcome, Committed, Part
 from headrace.errors import KeyReused, NotConnected, StoreUnavailable
 
@@ -198,5 +198,33 @@ def test_close_answers_every_call(durable_url: str) -> None:
             await hr.commit("t", {})
         async with await headrace.aconnect(durable_url) as again:
             assert await again.length("t") == 20
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_caller_learns_of_it_when_its_call_has_an_outcome() -> None:
+    """Also one that only waits behind others: what it sent may be written all the same."""
+
+    async def scenario() -> None:
+        is_let_through = asyncio.Event()
+
+        async def flush(calls: list[CommitCall]) -> list[str]:
+            await is_let_through.wait()
+            return ["done"] * len(calls)
+
+        crowd = AsyncCoalescer[CommitCall, str](flush)
+        leader, other, cancelled = (
+            asyncio.ensure_future(crowd.send(CommitCall(parts=()))) for _ in range(3)
+        )
+        await asyncio.sleep(0)
+        for _ in range(2):
+            cancelled.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not cancelled.done()
+        is_let_through.set()
+        assert await asyncio.gather(leader, other) == ["done", "done"]
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(cancelled, 10)
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.errors import InvalidBody
-from headrace.model.codec import ROW_BYTES, encode_bodies, encode_body, pack, records
+from headrace.model.codec import ROW_BYTES, encode_bodies, encode_body, encode_rows, pack, records
 from headrace.model.record import Batch
 
 json_values = st.recursive(
@@ -68,3 +68,16 @@ def test_numbers_json_does_not_have_are_never_stored(number: float, nested: bool
         return
     with pytest.raises(InvalidBody):
         encode_body(body)
+
+
+@given(st.lists(st.integers(0, ROW_BYTES + 200), max_size=8), st.booleans())
+@example([ROW_BYTES - 30, 9, 0], True)
+@example([ROW_BYTES - 30, 10, 0], True)
+@example([ROW_BYTES - 10, 0], True)
+@example([ROW_BYTES - 9, 0], True)
+def test_rows_of_many_bodies_hold_what_lines_would(sizes, is_usual):
+    """The same rows: a commit's digest is made of them."""
+    bodies = [{"pad": "x" * size} if is_usual else [size] for size in sizes]
+    rows = encode_rows(bodies)
+    lines = encode_bodies(bodies)
+    assert rows == list(pack(lines, ["null"] * len(lines)))

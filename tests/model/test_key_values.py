@@ -73,6 +73,11 @@ def test_nobody_changes_them():
     assert {found: 1}[KeyValues.of({"os": "linux"})] == 1
 
 
+def test_plain_values_are_not_taken_for_typed_ones():
+    with pytest.raises(InvalidKeyValues, match=r"\[os\]: 'linux' is not typed: use KeyValues.of"):
+        KeyValues({"os": "linux"})
+
+
 def test_some_of_the_keys():
     found = KeyValues.of({"repo": "willow", "branch": "main", "os": "linux"})
     assert found.only(["branch", "repo"]) == KeyValues.of({"repo": "willow", "branch": "main"})
@@ -90,6 +95,8 @@ def test_some_of_the_keys():
         ({"os": ANY}, "channel[os]"),
         ({"os": "linux", "_queue": 1}, "channel[_queue]"),
         ({"_": 1}, "channel[_]"),
+        (KeyValues({"_queue": typed("int", 1)}), "channel[_queue]"),
+        (KeyValues({}), "channel"),
         ({"": 1}, "channel[]"),
         ({5: 1}, "channel[5]"),
         ({"\ud800": 1}, "channel['\\ud800']"),

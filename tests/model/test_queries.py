@@ -1,6 +1,7 @@
 """Queries: what each selects, by the tables of the reference and by a second evaluator."""
 
 import pickle
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -199,11 +200,7 @@ def naive(query, stored, id):
 
 
 FEW_VALUES = st.sampled_from(
-    [
-        Value(kind, number)
-        for kind in (Type.UINT8, Type.INT8, Type.INT, Type.FLOAT32, Type.FLOAT64)
-        for number in (0, 1, 2)
-    ]
+    [Value(kind, n) for kind in (Type.UINT8, Type.INT, Type.FLOAT64) for n in (0, 1, 2)]
     + [Value(Type.STRING, text) for text in ("", "a", "b")]
 )
 FEW_KEYS = st.sampled_from("abc")
@@ -244,30 +241,38 @@ def joined(parts):
 
 
 QUERIES = st.recursive(PLAIN_QUERIES | st.builds(Query, selections()), joined, max_leaves=8)
-OBJECTS = st.dictionaries(FEW_KEYS, FEW_VALUES | st.just(ANY), min_size=1).map(
-    lambda pairs: KeyValues.of(pairs, allow_any=True)
-)
-TYPED_OBJECTS = st.dictionaries(FEW_KEYS, FEW_VALUES, min_size=1).map(KeyValues.of)
+# Every object with some of three keys and one of a few values under each.
+FOUND = (None, Value(Type.UINT8, 1), Value(Type.INT, 1), Value(Type.INT, 2),
+         Value(Type.FLOAT64, 1), Value(Type.STRING, "a"), ANY)  # fmt: skip
+WORLD = [
+    KeyValues.of({key: value for key, value in zip("abc", each, strict=True) if value}, allow_any=True)
+    for each in product(FOUND, repeat=3)
+    if any(each)
+]  # fmt: skip
 IDS = st.sampled_from(["x", "y", None])
+JSON = [stored.to_json() for stored in WORLD]
 
 
-@given(QUERIES | st.just(Query()), OBJECTS, IDS)
-def test_two_evaluators_agree(query, stored, id):
-    assert query.compiled()(stored, id) == naive(query.to_json(), stored.to_json(), id)
+@given(QUERIES | st.just(Query()), IDS)
+def test_two_evaluators_agree(query, id):
+    matcher, asked = query.compiled(), query.to_json()
+    assert [matcher(stored, id) for stored in WORLD] == [naive(asked, each, id) for each in JSON]
 
 
-@given(st.lists(st.tuples(FEW_KEYS, key_queries()), min_size=1, max_size=6), OBJECTS)
-def test_two_evaluators_agree_on_one_key_at_a_time(found, stored):
-    for key, asked in found:
-        query = Query(Selection.of({key: asked}))
-        assert query.compiled()(stored) == naive(query.to_json(), stored.to_json(), None)
+@given(FEW_KEYS, key_queries())
+def test_two_evaluators_agree_on_one_key(key, asked):
+    query = Query(Selection.of({key: asked}))
+    matcher, sent = query.compiled(), query.to_json()
+    assert [matcher(stored) for stored in WORLD] == [naive(sent, each, None) for each in JSON]
 
 
-@given(QUERIES, QUERIES, OBJECTS, IDS)
-def test_operators_mean_what_they_say(one, two, stored, id):
-    first, second = one.compiled()(stored, id), two.compiled()(stored, id)
-    assert (one & two).compiled()(stored, id) == (first and second)
-    assert (one | two).compiled()(stored, id) == (first or second)
+@given(QUERIES, QUERIES, IDS)
+def test_operators_mean_what_they_say(one, two, id):
+    first, second = one.compiled(), two.compiled()
+    both, either = (one & two).compiled(), (one | two).compiled()
+    for stored in WORLD:
+        assert both(stored, id) == (first(stored, id) and second(stored, id))
+        assert either(stored, id) == (first(stored, id) or second(stored, id))
     assert (one & Query()) == one == (Query() & one)
     assert (one | Query()) == Query() == (Query() | one)
 
@@ -289,29 +294,44 @@ def match_queries(draw):
     return MatchQuery(draw(st.dictionaries(FEW_KEYS, equal, min_size=1)), low, high)
 
 
-@given(match_queries(), OBJECTS)
-def test_two_evaluators_agree_on_matches(query, pattern):
-    asked, stored = query.to_json(), pattern.to_json()
+def naive_match(asked, stored):
     low = asked.get("MinNumberOfPermutationKeyValues", 0)
     high = asked.get("MaxNumberOfPermutationKeyValues", 99)
-    wanted = low <= len(stored) <= high and all(
+    return low <= len(stored) <= high and all(
         key in asked["KeyValues"]
         and naive_compare({**asked["KeyValues"][key], "Comparison": "="}, stored[key])
         for key in stored
     )
-    assert query.compiled()(pattern) == wanted
+
+
+@given(match_queries())
+def test_two_evaluators_agree_on_matches(query):
+    matcher, asked = query.compiled(), query.to_json()
+    assert [matcher(stored) for stored in WORLD] == [naive_match(asked, each) for each in JSON]
     assert MatchQuery.from_json(asked) == query
 
 
-@given(QUERIES, OBJECTS, IDS)
-def test_what_matches_has_the_needed_pairs(query, stored, id):
+EQUALITIES = st.dictionaries(FEW_KEYS, FEW_VALUES, min_size=1, max_size=2).map(
+    lambda pairs: Query(Selection.of(pairs))
+)
+
+
+def nested(parts):
+    lists = st.lists(parts, max_size=2)
+    return st.builds(
+        lambda one, all, any: Query(one.selection, all, any), parts, lists, lists
+    ).filter(lambda query: not query.is_all)
+
+
+@given(st.recursive(EQUALITIES, nested, max_leaves=6) | QUERIES, IDS)
+def test_what_matches_has_the_needed_pairs(query, id):
     """Of patterns; and of typed key-values, where any need not be thought of."""
-    ways = needed_pairs(query, may_store_any=True)
-    if query.compiled()(stored, id) and ways is not None:
-        assert any(way <= set(stored.items()) for way in ways)
-    ways = needed_pairs(query)
-    if not stored.has_any and query.compiled()(stored, id) and ways is not None:
-        assert any(way <= set(stored.items()) for way in ways)
+    matching = [stored for stored in WORLD if query.compiled()(stored, id)]
+    for may_store_any in (True, False):
+        ways = needed_pairs(query, may_store_any=may_store_any)
+        for stored in matching:
+            if ways is not None and (may_store_any or not stored.has_any):
+                assert any(way <= set(stored.items()) for way in ways)
 
 
 LINUX, MAC = ("os", typed("string", "linux")), ("os", typed("string", "mac"))

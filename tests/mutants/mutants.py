@@ -22,6 +22,12 @@ PROCS = "headrace.drivers.relational.procs:Procs"
 TOPICS = "headrace.drivers.relational.topics:Topics"
 CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
 PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
+PUSHES_ONE = "    is_due boolean;\nbegin\n"
+ENTERS = "    perform pg_advisory_xact_lock_shared(1214603634, queue_id);\n"
+EVALUATING = "headrace.model.evaluating"
+PATTERNS = "headrace.model.patterns"
+LIMITS = "headrace.model.limits"
+QUERIES = ("tests/model/test_queries.py", "evaluators_agree")
 QUEUES_ON_SQLITE = ("tests/state/test_queue_state.py", "queues_in_sqlite")
 
 
@@ -430,8 +436,14 @@ MUTANTS = (
     ),
     Mutant(
         "subjects are free when their item is gone",
-        QUEUES_ON_SQLITE,
-        (Patch(f"{PUSHES}._is_taken", 'return settings.unique == "forever"', "return False"),),
+        contract("sqlite", "subject_can_be_taken_for_ever"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.ledger:Ledger.add",
+                'queue.settings.unique != "live"',
+                "False",
+            ),
+        ),
     ),
     Mutant(
         "claims under old settings go through",
@@ -571,10 +583,48 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                f"{PUSHES_ONE}{ENTERS}    select q.name into queue_name from headrace.queue q\n"
                 "    where q.id = queue_id and q.version = queue_version and q.is_live;",
-                "    is_due boolean;\nbegin\n    select q.name into queue_name from headrace.queue q\n"
+                f"{PUSHES_ONE}{ENTERS}    select q.name into queue_name from headrace.queue q\n"
                 "    where q.id = queue_id and q.is_live;",
+            ),
+        ),
+    ),
+    Mutant(
+        "pushes do not enter the queue",
+        interleaving("queue_settings", "postgres", "push", "discipline"),
+        (SchemaPatch("postgres", f"{PUSHES_ONE}{ENTERS}", PUSHES_ONE),),
+    ),
+    Mutant(
+        "upserts do not enter the queue",
+        interleaving("queue_settings", "postgres", "upsert"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.base:QueueBase.made_queue",
+                "self.entered_queue",
+                "self.find_queue",
+            ),
+        ),
+    ),
+    Mutant(
+        "settings change while others work",
+        interleaving("queue_settings", "postgres", "metrics"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.lives:Lives._update",
+                "if is_reordered or counts_anew:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "queues are dropped while others work",
+        interleaving("queue_settings", "postgres", "leaves_nothing_behind"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.lives:Lives._drop",
+                "    yield from self.close_queue(queue)\n",
+                "",
             ),
         ),
     ),
@@ -582,5 +632,122 @@ MUTANTS = (
         "every driver sends all to the back",
         contract("sqlite", "to_the_back_or_to_its_place"),
         (Patch("headrace.model.items:_back", 'if where == "front"', "if False"),),
+    ),
+    Mutant(
+        "a query of Or alone matches everything",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_query_test",
+                "[_all_of(together), *choices] if together else choices",
+                "[_all_of(together), *choices]",
+            ),
+        ),
+    ),
+    Mutant(
+        "And binds no closer than Or",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_query_test",
+                "return _any_of([_all_of(together), *choices] if together else choices)",
+                "return _all_of([*together, _any_of(choices)])",
+            ),
+        ),
+    ),
+    Mutant(
+        "ids are passed over",
+        QUERIES,
+        (Patch(f"{EVALUATING}:_selection_test", "id in ids", "True"),),
+    ),
+    Mutant(
+        "the highest type does not count for less",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_range_test",
+                "and low <= stored.type <= high\n",
+                "and low <= stored.type and (stored.type <= high or holds(0, 1))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "stored any fits no range",
+        QUERIES,
+        (Patch(f"{EVALUATING}:_range_test", "stored.type == Type.ANY or ", ""),),
+    ),
+    Mutant(
+        "stored any equals nothing else",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_accepted",
+                "(*itself, ANY) if asked.max_type == Type.ANY else itself",
+                "itself",
+            ),
+        ),
+    ),
+    Mutant(
+        "types do not count for equality",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_accepted",
+                "asked.min_type <= asked.value.type <= asked.max_type",
+                "True",
+            ),
+        ),
+    ),
+    Mutant(
+        "what has no such key is not unequal",
+        QUERIES,
+        (
+            Patch(
+                f"{EVALUATING}:_key_test",
+                "return lambda stored, _: stored.get(key) != only",
+                "return lambda stored, _: key in stored and stored[key] != only",
+            ),
+        ),
+    ),
+    Mutant(
+        "a pattern may have keys that are not asked for",
+        ("tests/model/test_patterns.py", "both_directions"),
+        (
+            Patch(
+                f"{EVALUATING}:PatternMatcher.__call__",
+                "test is None or not test(stored)",
+                "test is not None and not test(stored)",
+            ),
+        ),
+    ),
+    Mutant(
+        "patterns with any are not looked for",
+        ("tests/model/test_patterns.py", "finds_what_applies"),
+        (Patch(f"{PATTERNS}:PatternIndex._near", "((key, value), (key, ANY))", "((key, value),)"),),
+    ),
+    Mutant(
+        "an index leaves out a choice",
+        ("tests/model/test_queries.py", "needed_pairs"),
+        (Patch("headrace.model.candidates:needed_pairs", "ways += choice", "ways = [*choice]"),),
+    ),
+    Mutant(
+        "overrides are passed over",
+        ("tests/model/test_limits.py", "buckets_decide"),
+        (Patch(f"{LIMITS}:Rules.bounds", "in checks or [own]", "in [own]"),),
+    ),
+    Mutant(
+        "an override stands beside its rule",
+        ("tests/model/test_limits.py", "buckets_decide"),
+        (Patch(f"{LIMITS}:Rules.bounds", "in checks or [own]", "in [own, *checks]"),),
+    ),
+    Mutant(
+        "what is overridden is not counted",
+        ("tests/model/test_limits.py", "buckets_decide"),
+        (Patch(f"{LIMITS}:Rules.bounds", "in (own, *checks)", "in (checks or [own])"),),
+    ),
+    Mutant(
+        "a limit lets one more through",
+        ("tests/model/test_limits.py", "buckets_decide"),
+        (Patch(f"{LIMITS}:Bounds.refusal", "+ count > check.limit", "> check.limit"),),
     ),
 )

@@ -28,6 +28,7 @@ TWINS = [
     (headrace.Topic, headrace.AsyncTopic),
     (headrace.Replay, headrace.AsyncReplay),
     (headrace.Follower, headrace.AsyncFollower),
+    (headrace.SystemProc, headrace.AsyncSystemProc),
 ]
 FUNCTIONS = [
     "ack_queue",
@@ -66,6 +67,8 @@ FUNCTIONS = [
     "sink",
     "sinks",
     "stats",
+    "system_proc",
+    "system_procs",
     "topic",
     "topic_info",
     "topics",

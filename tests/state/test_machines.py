@@ -14,7 +14,8 @@ from headrace.testing.machines import StoreMachine
 FACTOR = float(os.environ.get("HEADRACE_EXAMPLES", "1"))
 TABLES = ("topic", "batch", "once", "proc", "proc_claim")
 
-pytestmark = pytest.mark.timeout(120 + 120 * FACTOR)
+# Hypothesis takes up to five minutes to make a failure small, and then says what it is.
+pytestmark = pytest.mark.timeout(480 + 120 * FACTOR)
 
 
 def play(machine: type[StoreMachine], *, examples: int) -> None:

@@ -29,7 +29,8 @@ TABLES = (
     *("sample", "tally", "client", "worker"),
 )
 
-pytestmark = pytest.mark.timeout(120 + 120 * FACTOR)
+# Hypothesis takes up to five minutes to make a failure small, and then says what it is.
+pytestmark = pytest.mark.timeout(480 + 120 * FACTOR)
 
 
 def play(machine: type[QueueMachine], *, examples: int) -> None:

@@ -23,7 +23,15 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
 )
-from headrace.core.commits import Entry, Headers, Prepared, ids_of, prepare
+from headrace.core.commits import (
+    Entry,
+    Headers,
+    Prepared,
+    ids_of,
+    prepare,
+    prepare_many,
+    prepare_one,
+)
 from headrace.core.scans import Scan
 from headrace.errors import InvalidBody, InvalidOption, NotCommitted
 from headrace.model import procs as rules
@@ -111,21 +119,28 @@ class Calls:
         key: str | None,
     ) -> Commitment[Any]:
         if isinstance(topic, str):
-            one = self.commit_entries([(topic, body)], headers, key)
-            return Commitment(one.call, lambda outcome: one.finish(outcome)[0])
+            one = prepare_one(topic, body, headers, key, max_body=self.max_body)
+
+            def finish(outcome: CommitOutcome) -> str:
+                heed_clock(outcome)
+                return one.ids(outcome)[0]
+
+            return Commitment(one.call, finish)
         _refuse_body(body)
         return self.commit_entries(_listed(topic), headers, key)
 
     def commit_many(
         self, topic: str, bodies: Iterable[Any], headers: Headers | None, key: str | None
     ) -> Commitment[list[str]]:
-        return self.commit_entries(_entries(topic, bodies), headers, key)
+        given = _bodies(topic, bodies)
+        return self._commitment(prepare_many(topic, given, headers, key, max_body=self.max_body))
 
     def commit_entries(
         self, entries: Sequence[Entry], headers: Headers | None, key: str | None
     ) -> Commitment[list[str]]:
-        prepared = prepare(entries, headers=headers, key=key, max_body=self.max_body)
+        return self._commitment(prepare(entries, headers=headers, key=key, max_body=self.max_body))
 
+    def _commitment(self, prepared: Prepared) -> Commitment[list[str]]:
         def finish(outcome: CommitOutcome) -> list[str]:
             heed_clock(outcome)
             return prepared.ids(outcome)
@@ -147,7 +162,8 @@ class Calls:
     def promise_many(
         self, topic: str, bodies: Iterable[Any], headers: Headers | None, key: str | None
     ) -> Commitment[Receipt]:
-        return self._promise(_entries(topic, bodies), headers, key)
+        entries = [(topic, body) for body in _bodies(topic, bodies)]
+        return self._promise(entries, headers, key)
 
     def _promise(
         self, entries: Sequence[Entry], headers: Headers | None, key: str | None
@@ -362,11 +378,11 @@ def _refuse_body(body: object) -> None:
         )
 
 
-def _entries(topic: str, bodies: Iterable[Any]) -> list[Entry]:
+def _bodies(topic: str, bodies: Iterable[Any]) -> list[Any]:
     check_topic(topic)
     if isinstance(bodies, (dict, str, bytes)):
         raise InvalidBody("commit_many takes a list of bodies; for one body use commit.", path="$")
-    return [(topic, body) for body in bodies]
+    return list(bodies)
 
 
 def _listed(entries: object) -> Sequence[Entry]:

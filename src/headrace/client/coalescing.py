@@ -9,6 +9,7 @@ thread behind the scenes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,14 +87,19 @@ class Coalescer(Generic[C, R]):
 
     def send(self, call: C) -> R:
         """Send one call, together with whoever comes at the same time."""
-        me: _Caller[C, R] = _Caller(call)
         with self._lock:
-            me.leads = not self._is_flushing
+            is_alone = not self._is_flushing
             self._is_flushing = True
-            if not me.leads:
+            if not is_alone:
+                me: _Caller[C, R] = _Caller(call)
                 self._waiting.append(me)
-        if not me.leads:
-            me.wait()
+        if is_alone:
+            try:
+                [outcome] = self._flush([call])
+                return outcome
+            finally:
+                self._hand_over()
+        me.wait()
         if me.leads:
             self._lead(me)
         return me.answer()
@@ -144,12 +150,45 @@ class Coalescer(Generic[C, R]):
                 self._idle.notify_all()
 
 
+class _Task(Generic[C, R]):
+    """A task with its call, waiting for an answer."""
+
+    __slots__ = ("call", "is_answered", "result")
+
+    def __init__(self, call: C, result: asyncio.Future[R]) -> None:
+        self.call = call
+        self.result = result
+        self.is_answered = False
+
+    def answer(self, outcome: R) -> None:
+        self.is_answered = True
+        if not self.result.done():
+            self.result.set_result(outcome)
+
+    def fail(self, error: BaseException) -> None:
+        self.is_answered = True
+        if not self.result.done():
+            self.result.set_exception(error)
+
+    async def wait(self) -> R:
+        try:
+            return await self.result
+        except asyncio.CancelledError:
+            # The task was cancelled, and its future with it. What was sent is waited for all
+            # the same, as ``finish`` does it at a higher price.
+            if not self.is_answered:
+                self.result = self.result.get_loop().create_future()
+                with contextlib.suppress(Exception):
+                    await finish(self.result)
+            raise
+
+
 class AsyncCoalescer(Generic[C, R]):
     """Group commit for the tasks of one event loop."""
 
     def __init__(self, flush: Callable[[list[C]], Awaitable[list[R]]]) -> None:
         self._flush = flush
-        self._waiting: list[tuple[C, asyncio.Future[R]]] = []
+        self._waiting: list[_Task[C, R]] = []
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -163,9 +202,9 @@ class AsyncCoalescer(Generic[C, R]):
                 return outcome
             finally:
                 self._go_on()
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((call, future))
-        return await finish(future)
+        me: _Task[C, R] = _Task(call, asyncio.get_running_loop().create_future())
+        self._waiting.append(me)
+        return await me.wait()
 
     async def drain(self) -> None:
         """Wait until every caller has its answer."""
@@ -181,22 +220,22 @@ class AsyncCoalescer(Generic[C, R]):
 
     async def _flush_waiting(self) -> None:
         while self._waiting:
-            count = share([call for call, _ in self._waiting])
+            count = share([task.call for task in self._waiting])
             crowd, self._waiting = self._waiting[:count], self._waiting[count:]
             await self._answer(crowd)
         self._idle.set()
 
-    async def _answer(self, crowd: list[tuple[C, asyncio.Future[R]]]) -> None:
+    async def _answer(self, crowd: list[_Task[C, R]]) -> None:
         try:
-            outcomes = await self._flush([call for call, _ in crowd])
+            outcomes = await self._flush([task.call for task in crowd])
         except BaseException as error:
             if len(crowd) > 1 and not isinstance(error, StoreError):
                 # One of the calls is at fault; alone, each gets what it deserves.
                 for one in crowd:
                     await self._answer([one])
                 return
-            for _, future in crowd:
-                future.set_exception(own(error))
+            for task in crowd:
+                task.fail(own(error))
         else:
-            for (_, future), outcome in zip(crowd, outcomes, strict=True):
-                future.set_result(outcome)
+            for task, outcome in zip(crowd, outcomes, strict=True):
+                task.answer(outcome)

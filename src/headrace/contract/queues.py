@@ -135,7 +135,8 @@ class QueueStore(Protocol):
 
         A dead item is kept, and the queue's ``dead_to`` queues get a copy each, with the headers
         ``headrace-dead-queue``, ``-id``, ``-cause``, ``-error`` and ``-attempts``, in the same
-        transaction; then the item itself is not kept. A copy goes without its subject where a
+        transaction; then the item itself is not kept. A queue that is among its own ``dead_to``
+        gets no copy. A copy goes without its subject where a
         live item of that queue has it, so that nothing is lost, and nothing is ``taken`` for it.
 
         A failure is added to the queue's error series, if it has one. Every ``reject`` is a
@@ -185,6 +186,13 @@ class QueueStore(Protocol):
         A changed discipline puts the waiting items in the new order, by the same turns. Running
         counts are right from the moment on from which they are kept. A hold is ended, and the
         queue's workers shall run again.
+        """
+        ...
+
+    def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
+        """Let copies of what dies in a queue go to one more queue (``dead_to``), as ``update_queue``.
+
+        Nothing changes if they go there already. Two that are added at once are both there.
         """
         ...
 

@@ -140,6 +140,15 @@ def check_known(wanted: Sequence[str], found: Sequence[str]) -> None:
             raise unknown_proc(name)
 
 
+def meant(wanted: Sequence[str], owned: Sequence[tuple[str, str]]) -> list[str]:
+    """Names of procs for names of procs and pipelines, given (pipeline, proc) of the latter."""
+    found = []
+    for name in wanted:
+        mine = [proc for pipeline, proc in owned if pipeline == name]
+        found += mine or [name]
+    return list(dict.fromkeys(found))
+
+
 def ack_outcome(digest: str | None, result: AckResult) -> str:
     """What a proc remembers of its last ack, to answer a repeat of it."""
     return msgspec.json.encode((digest, result)).decode()

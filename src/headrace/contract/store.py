@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from headrace.contract.op import Op
+from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
 from headrace.contract.sinks import SinkStore
 from headrace.contract.values import (
@@ -179,6 +180,15 @@ class ProcStore(Protocol):
         """
         ...
 
+    def ack_part(self, proc: str, token: str, last_id: str, call: CommitCall) -> Op[AckResult]:
+        """``ack_commit`` of the records up to ``last_id``, one of the claim's; the rest is free.
+
+        What was not acked is handed out again by the next claim, and no reclaim is counted. The
+        range of the answer ends with ``last_id``. Without parts nothing is committed. A repeat
+        is answered as that of ``ack_commit``.
+        """
+        ...
+
     def reclaim(
         self, proc: str, token: str | None, failed_seq: int | None, error: str | None
     ) -> Op[str]:
@@ -234,7 +244,8 @@ class ProcStore(Protocol):
     def pending(self, procs: Sequence[str] | None) -> Op[list[str]]:
         """Names of active procs (of those named, or all) that have not acked everything.
 
-        A named proc that does not exist raises ``UnknownProc``.
+        The name of a pipeline stands for its procs. A name that is neither raises
+        ``UnknownProc``.
         """
         ...
 
@@ -308,7 +319,14 @@ class DiagnosisStore(Protocol):
 
 
 class Store(
-    TopicStore, ProcStore, QueueStore, SinkStore, MaintenanceStore, DiagnosisStore, Protocol
+    TopicStore,
+    ProcStore,
+    PipelineStore,
+    QueueStore,
+    SinkStore,
+    MaintenanceStore,
+    DiagnosisStore,
+    Protocol,
 ):
     """A database with Headrace in it.
 

@@ -15,7 +15,7 @@ from headrace.contract.values import (
     Promised,
 )
 from headrace.errors import InvalidBody, InvalidOption, KeyReused
-from headrace.model.codec import encode_bodies, encode_headers, pack
+from headrace.model.codec import encode_bodies, encode_body, encode_headers, encode_rows, pack
 from headrace.model.names import check_topic
 from headrace.model.position import record_id
 
@@ -46,6 +46,8 @@ class Prepared(NamedTuple):
 
 def ids_of(committed: Committed, topics: Sequence[str]) -> list[str]:
     """The ids of records whose topics are given in the order in which they were committed."""
+    if len({span.topic for span in committed.spans}) == 1:
+        return committed.ids()
     seqs: dict[str, list[int]] = {}
     for span in committed.spans:
         numbers = range(span.first_seq, span.first_seq + span.count)
@@ -75,8 +77,34 @@ def prepare(
         for entry in entries
     ]
     parts = tuple(_parts(topics, lines, beside))
-    digest = _digest(parts) if key is not None or with_digest else None
+    digest = digest_of(parts) if key is not None or with_digest else None
     return Prepared(CommitCall(parts=parts, key=key, digest=digest), topics)
+
+
+def prepare_one(
+    topic: object, body: Any, headers: Headers | None, key: str | None, *, max_body: int
+) -> Prepared:
+    """``prepare`` for a single record."""
+    if key is not None:
+        return prepare([(topic, body)], headers=headers, key=key, max_body=max_body)  # type: ignore[list-item]  # the topic is checked there
+    name = check_topic(topic)
+    line = encode_body(body, max_body=max_body)
+    part = Part(name, 1, line, encode_headers(headers) if headers else None)
+    return Prepared(CommitCall(parts=(part,)), (name,))
+
+
+def prepare_many(
+    topic: str, bodies: list[Any], headers: Headers | None, key: str | None, *, max_body: int
+) -> Prepared:
+    """``prepare`` for records of one topic, whose name is known to be good."""
+    if headers:
+        entries: list[Entry] = [(topic, body) for body in bodies]
+        return prepare(entries, headers=headers, key=key, max_body=max_body)
+    check_key(key)
+    rows = encode_rows(bodies, max_body=max_body)
+    parts = tuple([Part(topic, *row) for row in rows])
+    digest = digest_of(parts) if key is not None else None
+    return Prepared(CommitCall(parts=parts, key=key, digest=digest), [topic] * len(bodies))
 
 
 def _parts(topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]) -> Iterator[Part]:
@@ -111,7 +139,8 @@ def check_key(key: object) -> None:
         )
 
 
-def _digest(parts: Sequence[Part]) -> str:
+def digest_of(parts: Sequence[Part]) -> str:
+    """What tells one call from another."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         for text in (part.topic, part.body, part.headers or ""):

@@ -29,7 +29,6 @@ LONGEST_FORM = 2000
 _encode = msgspec.json.Encoder().encode
 _decode_form = msgspec.json.Decoder(dict[str, tuple[int, str | None]]).decode
 
-
 Checked = TypeVar("Checked", bound="KeyValues")
 
 
@@ -42,6 +41,16 @@ class KeyValues(FrozenMap[Value]):
 
     __slots__ = ("_form",)
 
+    def __init__(self, pairs: Mapping[str, Value]) -> None:
+        super().__init__(pairs)
+        for key, value in self.all.items():
+            if type(value) is not Value:
+                refuse(
+                    InvalidKeyValues,
+                    f"[{key}]",
+                    f"{shown(value)} is not typed: use KeyValues.of for plain values.",
+                )
+
     @classmethod
     def of(cls, given: object, path: str = "", *, allow_any: bool = False) -> Self:
         """What a user gave: a map of keys to plain or typed values.
@@ -49,7 +58,8 @@ class KeyValues(FrozenMap[Value]):
         ``path`` is what the user calls it. ``ANY`` is for patterns (rules, overrides) only.
         """
         with step(path):
-            return _checked(given if isinstance(given, cls) else cls(_values_of(given)), allow_any)
+            items = _items(given)
+            return _checked(given if isinstance(given, cls) else cls(_values_of(items)), allow_any)
 
     @classmethod
     def read(cls, form: str) -> Self:
@@ -142,9 +152,9 @@ def _items(given: object) -> list[tuple[str, object]]:
     return [(check_key(key), value) for key, value in given.items()]
 
 
-def _values_of(given: object) -> dict[str, Value]:
+def _values_of(items: list[tuple[str, object]]) -> dict[str, Value]:
     found = {}
-    for key, value in _items(given):
+    for key, value in items:
         try:
             found[key] = value_of(value)
         except InvalidKeyValues:

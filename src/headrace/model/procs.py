@@ -198,6 +198,17 @@ def acked(state: ProcState, hold: Hold, outcome: str, now: int) -> ProcState:
     )
 
 
+def narrowed(state: ProcState, hold: Hold, last_id: str) -> tuple[ProcState, Hold]:
+    """The proc and its claim as if only the records up to ``last_id`` had been handed out."""
+    last_seq = int(last_id.rpartition("-")[2])
+    _check_handed_out(state, hold, last_seq, "last_id")
+    first_id = state.last_claimed_range.partition("..")[0]
+    return (
+        replace(state, last_claimed_range=range_text(first_id, last_id)),
+        Hold(hold.token, hold.first_seq, last_seq, hold.deadline),
+    )
+
+
 def reclaimed(
     state: ProcState, hold: Hold, *, failed: int | None, error: str | None
 ) -> tuple[ProcState, int | None]:
@@ -207,7 +218,7 @@ def reclaimed(
     failed record if it was named, or the only one of the claim; with several suspects the
     proc hands them out one by one from now on, so that only the culprit dies.
     """
-    _check_failed(state, hold, failed)
+    _check_handed_out(state, hold, failed, "failed")
     reclaims = state.reclaims + 1
     state = replace(
         state,
@@ -307,14 +318,14 @@ def _advanced(state: ProcState, cursor: int) -> ProcState:
     )
 
 
-def _check_failed(state: ProcState, hold: Hold, failed: int | None) -> None:
-    if failed is None:
+def _check_handed_out(state: ProcState, hold: Hold, seq: int | None, option: str) -> None:
+    if seq is None:
         return
-    if not hold.first_seq <= failed <= hold.last_seq or failed in state.skipped:
+    if not hold.first_seq <= seq <= hold.last_seq or seq in state.skipped:
         raise InvalidOption(
-            f"record :{failed} is not in this claim of proc {state.name!r}: "
+            f"record :{seq} is not in this claim of proc {state.name!r}: "
             "name one of the records that were handed out.",
-            option="failed",
+            option=option,
         )
 
 

@@ -64,7 +64,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``keep_superseded``     a topic that gets the values which an upsert replaced.
     ``keep``                whether completed items are kept: all, none, or for some seconds.
     ``keep_dead``           how long dead items are kept; None: for ever.
-    ``dead_to``             queues that get a copy of each item that dies, in place of keeping it.
+    ``dead_to``             queues that get a copy of each item that dies, in place of keeping it;
+                            a queue that is named itself keeps its own.
     ``errors``              whether errors are kept as a time series, for ``errors_retention``.
     ``metrics``             whether running numbers are kept, so that ``stats`` need not count, and
                             as a time series for ``metrics_retention``.
@@ -93,6 +94,14 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metrics: bool = True
     metrics_retention: float = 7 * 24 * 3600.0
     log_level: LogLevel = "error"
+
+    def dead_queues(self, name: str) -> tuple[str, ...]:
+        """The queues that get copies of what dies in the queue ``name``.
+
+        Not itself: what dies there would never leave, and the queue to which the stored defaults
+        send what dies has these defaults too.
+        """
+        return tuple(queue for queue in self.dead_to if queue != name)
 
 
 DEFAULTS = QueueSettings()
@@ -131,6 +140,11 @@ def changed(settings: QueueSettings, changes: QueueChanges) -> QueueSettings:
         raise InvalidOption(f"the queue's settings do not hold together: {error}.") from error
     _check(wanted)
     return wanted
+
+
+def with_dead_queue(settings: QueueSettings, to: str) -> QueueChanges:
+    """What has to change so that copies of dead items go to one more queue; perhaps nothing."""
+    return {} if to in settings.dead_to else {"dead_to": (*settings.dead_to, to)}
 
 
 def option_of(name: str) -> str:

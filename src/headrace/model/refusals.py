@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.errors import (
     ClaimLost,
+    InvalidOption,
     ItemActive,
     ItemLost,
     NothingToReclaim,
@@ -16,6 +17,7 @@ from headrace.errors import (
     QueueExists,
     SubjectTaken,
     UnknownItem,
+    UnknownPipeline,
     UnknownProc,
     UnknownQueue,
     UnknownSeq,
@@ -48,6 +50,31 @@ def name_taken(name: str, topic: str, wanted: str) -> ProcNameTaken:
         "or destroy that proc first.",
         proc=name,
         topic=topic,
+    )
+
+
+def unknown_pipeline(name: str) -> UnknownPipeline:
+    return UnknownPipeline(
+        f"there is no pipeline {name!r}: create it with system_proc(name, source=..., "
+        "processor=...).",
+        pipeline=name,
+    )
+
+
+def other_pipeline(proc: str, pipeline: str) -> ProcNameTaken:
+    return ProcNameTaken(
+        f"proc {proc!r} belongs to pipeline {pipeline!r}: choose another name, or destroy that "
+        "pipeline first.",
+        proc=proc,
+        pipeline=pipeline,
+    )
+
+
+def source_left_out(pipeline: str, proc: str, topic: str) -> InvalidOption:
+    return InvalidOption(
+        f"pipeline {pipeline!r} also reads topic {topic!r}: name it among the sources, or destroy "
+        f"its proc {proc!r} first, which forgets how far it has read.",
+        option="source",
     )
 
 

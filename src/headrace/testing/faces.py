@@ -25,6 +25,7 @@ from headrace.client.queues import AsyncQueue
 from headrace.client.sinks import AsyncSink
 from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
+from headrace.pipelines.handles import AsyncSystemProc
 
 FaceName = Literal["blocking", "async"]
 FACED = (
@@ -37,6 +38,7 @@ FACED = (
     | AsyncFollower
     | AsyncReplay
     | AsyncSimpleQueue
+    | AsyncSystemProc
     | AsyncSink
 )
 

@@ -8,12 +8,12 @@ from headrace.contract.items import PushCall
 from headrace.contract.op import Op
 from headrace.contract.shared import digest_of
 from headrace.contract.values import AckResult
-from headrace.drivers.memory.procs import MemoryProcs
+from headrace.drivers.memory.pipelines import MemoryPipelines
 from headrace.drivers.memory.pushes import MemoryPushes
 from headrace.drivers.memory.topics import immediate
 
 
-class MemoryFollowing(MemoryProcs, MemoryPushes):
+class MemoryFollowing(MemoryPipelines, MemoryPushes):
     """What procs and queues do together."""
 
     def ack_push(self, proc: str, token: str, calls: Sequence[PushCall]) -> Op[AckResult]:

@@ -98,7 +98,7 @@ class MemoryItems(MemoryTopics):
         elif verdict.state == State.COMPLETED:
             if queue.settings.keep != "none":
                 self.keep_ended(queue, verdict, now)
-        elif queue.settings.dead_to:
+        elif queue.settings.dead_queues(item.queue):
             self._pass_on(queue, verdict, now)
         else:
             self.keep_ended(queue, verdict, now)
@@ -120,7 +120,7 @@ class MemoryItems(MemoryTopics):
         self.set_entry(queue.dead if is_dead else queue.completed, kept.item.id, kept)
 
     def _pass_on(self, queue: QueueData, ended: Ended, now: int) -> None:
-        for name in queue.settings.dead_to:
+        for name in queue.settings.dead_queues(ended.item.queue):
             other = self.queue_made(name)
             is_free = ended.item.subject not in other.subjects
             self.add(other, letters.dead_copy(ended, is_subject_free=is_free), now)

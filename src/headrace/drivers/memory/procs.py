@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.contract.op import Op
-from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
+from headrace.contract.shared import ack_outcome, check_known, check_token, meant, repeated_ack
 from headrace.contract.values import (
     AckResult,
     ClaimResult,
@@ -135,17 +135,32 @@ class MemoryProcs(MemoryTopics):
 
         return immediate("ack_commit", lambda: self.acked(proc, token, call.digest, write))
 
+    def ack_part(self, proc: str, token: str, last_id: str, call: CommitCall) -> Op[AckResult]:
+        def write() -> Committed:
+            return self.append(call.parts)
+
+        return immediate(
+            "ack_part",
+            lambda: self.acked(proc, token, call.digest, write if call.parts else None, last_id),
+        )
+
     def acked(
         self,
         name: str,
         token: str,
         digest: str | None,
         write: Callable[[], Committed | None] | None,
+        last_id: str | None = None,
     ) -> AckResult:
-        """Move a proc behind its claim, and write something with it unless that was done."""
+        """Move a proc behind its claim, or a part of it, and write something with it.
+
+        Unless that was done already.
+        """
         state, hold = self._get(name)
         if hold is None or hold.token != token:
             return repeated_ack(state, token, digest)
+        if last_id is not None:
+            state, hold = rules.narrowed(state, hold, last_id)
         result = AckResult(state.last_claimed_range, write() if write else None)
         self._save(rules.acked(state, hold, ack_outcome(digest, result), self.now()), None)
         return result
@@ -212,6 +227,7 @@ class MemoryProcs(MemoryTopics):
         def act() -> ProcInfo:
             last = self._info_of(*self._get(proc))
             self.put(self.data.procs, proc, None)
+            self.put(self.data.definitions, proc, None)
             return last
 
         return immediate("destroy", act)
@@ -246,11 +262,16 @@ class MemoryProcs(MemoryTopics):
 
     def pending(self, procs: Sequence[str] | None) -> Op[list[str]]:
         def act() -> list[str]:
-            check_known(procs or [], list(self.data.procs))
-            names = sorted(self.data.procs if procs is None else set(procs))
+            wanted = None if procs is None else meant(procs, self._owned())
+            check_known(wanted or [], list(self.data.procs))
+            names = sorted(self.data.procs if wanted is None else set(wanted))
             return [name for name in names if self._is_behind(self._get(name)[0])]
 
         return immediate("pending", act, writes=False)
+
+    def _owned(self) -> list[tuple[str, str]]:
+        """Pipelines and their procs, by name."""
+        return [(owner, proc) for proc, (owner, _) in sorted(self.data.definitions.items())]
 
     def _is_behind(self, state: ProcState) -> bool:
         position = self._position(state)

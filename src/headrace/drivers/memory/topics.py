@@ -23,6 +23,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
+from headrace.model.pipelines import Definition
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.procs import Hold, ProcState
 from headrace.model.queues import DEFAULTS, QueueSettings
@@ -65,6 +66,7 @@ class Data:
 
     topics: dict[str, TopicData] = field(default_factory=dict)
     procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
+    definitions: dict[str, tuple[str, Definition]] = field(default_factory=dict)
     once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
     leases: dict[str, tuple[str, int]] = field(default_factory=dict)
     queues: dict[str, QueueData] = field(default_factory=dict)

@@ -371,7 +371,10 @@ def claim_at_once(
             return (yield from slowly(False))
         if rows[0]["held"] == "short":
             # There are leases to end: what they give back may stand before the rest.
-            yield from store.end_leases_slowly(queue._replace(now=rows[0]["clock"]))
+            fresh = yield from store.entered_queue(queue.name)
+            if fresh is None or fresh.info.version != queue.info.version:
+                return (yield from slowly(False))
+            yield from store.end_leases_slowly(fresh)
             rows = yield from _claim(store, queue, take, takes_any=True)
             # A claim need not be on the disk, but the end of a lease must.
             yield Insist()

@@ -8,11 +8,11 @@ from headrace.contract.items import PushCall
 from headrace.contract.op import Op, Steps
 from headrace.contract.shared import digest_of
 from headrace.contract.values import AckResult
-from headrace.drivers.relational.procs import Procs
+from headrace.drivers.relational.pipelines import Pipelines
 from headrace.drivers.relational.queues import Queues
 
 
-class Following(Procs, Queues):
+class Following(Pipelines, Queues):
     """What procs and queues do together."""
 
     def ack_push(self, proc: str, token: str, calls: Sequence[PushCall]) -> Op[AckResult]:

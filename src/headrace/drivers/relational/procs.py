@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import ack_outcome, check_known, check_token, repeated_ack
+from headrace.contract.shared import ack_outcome, check_known, check_token, meant, repeated_ack
 from headrace.contract.values import (
     AckResult,
     ClaimResult,
@@ -220,24 +220,40 @@ class Procs(Topics):
             "ack_commit", lambda: self.acked(proc, token, call.digest, write), repeatable=True
         )
 
+    def ack_part(self, proc: str, token: str, last_id: str, call: CommitCall) -> Op[AckResult]:
+        def write() -> Steps[Committed | Promised]:
+            return self.append(call.parts)
+
+        return Op(
+            "ack_part",
+            lambda: self.acked(proc, token, call.digest, write if call.parts else None, last_id),
+            repeatable=True,
+        )
+
     def acked(
         self,
         name: str,
         token: str,
         digest: str | None,
         write: Callable[[], Steps[Committed | Promised | None]] | None,
+        last_id: str | None = None,
     ) -> Steps[AckResult]:
-        """Move a proc behind its claim, and write something with it unless that was done."""
+        """Move a proc behind its claim, or a part of it, and write something with it.
+
+        Unless that was done already.
+        """
         proc = yield from self._lock(name)
         if proc.hold is None or proc.hold.token != token:
             before = repeated_ack(proc.state, token, digest)
             if before.committed is None:
                 return before
             return AckResult(before.range, (yield from self.kept(before.committed)))
+        state, hold = proc.state, proc.hold
+        if last_id is not None:
+            state, hold = rules.narrowed(state, hold, last_id)
         written = (yield from write()) if write is not None else None
-        result = AckResult(proc.state.last_claimed_range, written)
-        outcome = ack_outcome(digest, result)
-        state = rules.acked(proc.state, proc.hold, outcome, proc.now)
+        result = AckResult(state.last_claimed_range, written)
+        state = rules.acked(state, hold, ack_outcome(digest, result), proc.now)
         yield Finally((self._save(proc.id, state), self.sql.release(id=proc.id)))
         return result
 
@@ -354,7 +370,10 @@ class Procs(Topics):
         def steps() -> Steps[list[str]]:
             names = None if procs is None else list(procs)
             rows = yield self.sql.load_procs(topic=None, names=names, now=self.clock())
-            check_known(names or [], [row["name"] for row in rows])
+            if names is not None and not {row["name"] for row in rows}.issuperset(names):
+                names = yield from self._meant(names)
+                rows = yield self.sql.load_procs(topic=None, names=names, now=self.clock())
+                check_known(names, [row["name"] for row in rows])
             behind = []
             for row in rows:
                 found = proc_of(row)
@@ -365,6 +384,11 @@ class Procs(Topics):
             return behind
 
         return Op("pending", steps, writes=False)
+
+    def _meant(self, names: Sequence[str]) -> Steps[list[str]]:
+        """Names of procs, where some may be those of pipelines."""
+        owned = yield self.sql.definitions(names=list(names))
+        return meant(names, [(row["pipeline"], row["name"]) for row in owned])
 
     def _find(self, name: str) -> Steps[Loaded | None]:
         _, rows = yield (

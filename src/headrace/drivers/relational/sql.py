@@ -17,7 +17,18 @@ Row = Mapping[str, Any]
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-NOUNS = ("topic", "once", "proc", "maintenance", "queue", "item", "ended", "worker", "sink")
+NOUNS = (
+    "topic",
+    "once",
+    "proc",
+    "pipeline",
+    "maintenance",
+    "queue",
+    "item",
+    "ended",
+    "worker",
+    "sink",
+)
 
 
 class Statement(NamedTuple):

@@ -67,7 +67,7 @@ class Connections:
     def __init__(self, path: Path, *, is_safe: bool) -> None:
         self.path = path.resolve()
         self.is_safe = is_safe
-        self._wal = Path(f"{self.path}-wal")
+        self._wal = f"{self.path}-wal"
         self._start()
         forks.guard(self)
 
@@ -88,18 +88,35 @@ class Connections:
             self._start()
 
     @contextmanager
-    def writing(self, *, relaxed: bool = False) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """The writer connection, for one thread at a time, outside of a transaction."""
+        writer = self.take_writer(relaxed=False)
+        try:
+            yield writer
+        finally:
+            self.put_writer_back(writer)
+
+    def take_writer(self, *, relaxed: bool) -> sqlite3.Connection:
+        """The writer connection for this thread alone, until it is put back."""
         self._check_fork()
-        with self._gate.lock:
-            if self._writer is None:
-                self._writer = self.open()
-            self._sync(self._writer, self.is_safe and not relaxed)
-            try:
-                yield self._writer
-            finally:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+        self._gate.lock.acquire()
+        try:
+            writer = self._writer
+            if writer is None:
+                writer = self._writer = self.open()
+            self._sync(writer, self.is_safe and not relaxed)
+        except BaseException:
+            self._gate.lock.release()
+            raise
+        return writer
+
+    def put_writer_back(self, writer: sqlite3.Connection) -> None:
+        """Leave the writer to others, without a transaction."""
+        try:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        finally:
+            self._gate.lock.release()
 
     def _sync(self, connection: sqlite3.Connection, is_synced: bool) -> None:
         if self._is_synced != is_synced:
@@ -182,7 +199,7 @@ class Connections:
         Costs one stat otherwise. Readers that hold old snapshots only delay it.
         """
         try:
-            size = self._wal.stat().st_size
+            size = os.stat(self._wal).st_size  # noqa: PTH116  # a Path would cost as much again
         except FileNotFoundError:
             return
         if size <= self._checkpoint_at:
@@ -255,6 +272,11 @@ class Connections:
 
 def as_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as SQLite takes them: lists travel as JSON text."""
+    for value in parameters.values():
+        if type(value) is list:
+            break
+    else:
+        return parameters
     return {
         name: msgspec.json.encode(value).decode() if isinstance(value, list) else value
         for name, value in parameters.items()
@@ -265,12 +287,12 @@ def rows_of(connection: sqlite3.Connection, statement: Statement | Many) -> list
     """Execute a statement and fetch its rows, whatever row factory the connection has."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
-    if isinstance(statement, Many):
-        if "returning" not in statement.text:
-            cursor.executemany(statement.text, statement.rows)
-            return []
-        return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
-    return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
+    if not isinstance(statement, Many):
+        return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
+    if "returning" not in statement.text:
+        cursor.executemany(statement.text, statement.rows)
+        return []
+    return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
 
 
 def executions(statement: Statement | Many) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from headrace.contract.finishing import finish
 from headrace.contract.items import Take, Taking
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities, CommitCall, CommitOutcome, Finding
+from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
@@ -36,7 +36,7 @@ from headrace.drivers.relational.sql import (
     Statement,
 )
 from headrace.drivers.running import Runner, TryAgain, Work
-from headrace.drivers.sqlite import appending, diagnosis, queueing, schema, sessions
+from headrace.drivers.sqlite import appending, claiming, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
@@ -106,6 +106,14 @@ class SqliteStore(Runner, Maintenance, Staging):
         self, calls: Sequence[CommitCall]
     ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
         return appending.commit_at_once(self, calls)
+
+    def claim_at_once(
+        self, proc: str, token: str, count: int, max_bytes: int
+    ) -> Callable[[], Steps[ClaimResult]]:
+        def ordinary() -> Steps[ClaimResult]:
+            return self._claim(proc, token, count, max_bytes)
+
+        return claiming.claim_at_once(self, proc, token, count, ordinary)
 
     def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
         return queueing.claim_at_once(self, take)
@@ -198,10 +206,15 @@ class SqliteStore(Runner, Maintenance, Staging):
 
     def _write_once(self, op: Op[T], *, relaxed: bool) -> T:
         announced: set[str] = set()
-        with self.connections.writing(relaxed=relaxed) as writer:
+        writer = self.connections.take_writer(relaxed=relaxed)
+        try:
             result = self._transact(writer, op, announced, relaxed=relaxed)
+            # Who waits need not wait for the checkpoint too.
+            if announced:
+                self.wakes.ring(announced)
             self.connections.checkpoint_if_due(writer)
-        self.wakes.ring(announced)
+        finally:
+            self.connections.put_writer_back(writer)
         return result
 
     def _transact(

@@ -20,6 +20,7 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.pipelines import AckPartContract, PipelineContract
 from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
@@ -56,6 +57,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ClaimContract,
     FailureContract,
     ProcLifeContract,
+    AckPartContract,
+    PipelineContract,
     ClientContract,
     TransactionContract,
     LiveContract,
@@ -86,6 +89,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
 
 __all__ = [
     "CONTRACTS",
+    "AckPartContract",
     "ClaimContract",
     "ClientContract",
     "CollectionContract",
@@ -105,6 +109,7 @@ __all__ = [
     "LiveContract",
     "OffsetContract",
     "OutcomeContract",
+    "PipelineContract",
     "ProcLifeContract",
     "PushContract",
     "QueueClientContract",

@@ -322,6 +322,22 @@ class ItemFailureContract(QueueContract):
         assert headers["headrace-dead-error"] == "Rejected: again"
         assert "headrace-dead-error" not in headers_of(second)
 
+    def test_a_queue_sends_no_copy_to_itself(self, desk: Desk, q: Queue) -> None:
+        """It keeps its dead, as the queue does to which the stored defaults send what dies."""
+        q.create(dead_to=["q"], while_active="next")
+        q.push(doc("old", subject="x"))
+        held = q.claim_one()
+        q.upsert(doc("new", subject="x"))
+        q.settle(held, "kill")
+        [dead] = q.dead()
+        assert (payload(dead.item), dead.item.subject) == ("old", "x")
+        q.end("drop")
+        q.create(dead_to=["q", "r"])
+        q.push(doc("both", subject="x"))
+        q.end("kill")
+        assert len(q.dead()) == 1
+        assert payload(Queue(desk, "r").claim_one()) == "both"
+
     def test_a_copy_is_never_lost(self, desk: Desk, q: Queue) -> None:
         """Where its subject is in use it goes without, and uniqueness does not refuse it."""
         q.create(dead_to=["r"])

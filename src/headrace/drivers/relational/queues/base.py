@@ -32,6 +32,26 @@ class QueueBase(Topics):
             raise refusals.unknown_queue(name)
         return queue
 
+    def entered_queue(self, name: str) -> Steps[QueueRow | None]:
+        """A queue whose order and counts this operation is going to change, if there is one.
+
+        Its discipline, and whether it counts, stay as they are until the operation's end. A
+        database with one writer at a time has nothing to do for it. Nor has an operation in a
+        transaction of the user's: that may last, and nobody must wait for its end.
+        """
+        return self.find_queue(name)
+
+    def open_queue(self, name: str) -> Steps[QueueRow]:
+        """The same, or ``UnknownQueue``."""
+        queue = yield from self.entered_queue(name)
+        if queue is None:
+            raise refusals.unknown_queue(name)
+        return queue
+
+    def close_queue(self, queue: QueueRow) -> Steps[None]:
+        """Wait for the end of all operations that have entered a locked queue; no more come."""
+        yield from ()
+
     def locked_queue(self, name: str) -> Steps[QueueRow]:
         """A queue that nobody else changes meanwhile, or ``UnknownQueue``."""
         found = yield self.sql.lock_queue(name=name, now=self.clock())
@@ -44,7 +64,7 @@ class QueueBase(Topics):
         found: Sequence[Row] = ()
         while not found:
             # Again if somebody has dropped it just when we found that it is there.
-            queue = yield from self.find_queue(name)
+            queue = yield from self.entered_queue(name)
             if queue is not None:
                 return queue
             wanted = settings or (yield from self.defaults())
@@ -108,7 +128,7 @@ class QueueBase(Topics):
         elif verdict.state == State.COMPLETED:
             if queue.settings.keep != "none":
                 ledger.keep(queue, kept(verdict, now))
-        elif queue.settings.dead_to:
+        elif queue.settings.dead_queues(queue.name):
             yield from self._pass_on(ledger, queue, verdict, now)
         else:
             ledger.keep(queue, kept(verdict, now))
@@ -119,7 +139,7 @@ class QueueBase(Topics):
 
     def _pass_on(self, ledger: Ledger, queue: QueueRow, ended: Ended, now: int) -> Steps[None]:
         subject = ended.item.subject
-        for name in queue.settings.dead_to:
+        for name in queue.settings.dead_queues(queue.name):
             other = yield from self.made_queue(name)
             taken: object = []
             if subject is not None:

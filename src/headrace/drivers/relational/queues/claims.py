@@ -46,7 +46,7 @@ class Claims(Pushes):
 
     def claim_steps(self, take: Take, *, is_repeat: bool) -> Steps[Taking]:
         """A claim under locks."""
-        queue = yield from self.queue_row(take.queue)
+        queue = yield from self.open_queue(take.queue)
         if is_repeat:
             found = yield self.sql.held_items(queue=queue.id, token=take.token)
             if found:
@@ -134,7 +134,7 @@ class Claims(Pushes):
         return self._settle(queue, outcomes)
 
     def _settle(self, name: str, outcomes: Sequence[Outcome]) -> Steps[list[Settled]]:
-        queue = yield from self.find_queue(name)
+        queue = yield from self.entered_queue(name)
         if queue is None:
             return [Settled(outcome.item, "lost") for outcome in outcomes]
         answers = yield from self._complete_all(queue, outcomes)
@@ -228,7 +228,7 @@ class Claims(Pushes):
 
     def expire_leases(self, queue: str, limit: int) -> Op[list[int]]:
         def steps() -> Steps[list[int]]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             return (yield from self._end_leases(row, limit))
 
         return Op("expire_leases", steps)

@@ -57,7 +57,7 @@ class DeadItems(SingleItems):
 
     def redrive(self, queue: str, filter: Filter, to: str | None, limit: int) -> Op[int]:
         def steps() -> Steps[int]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             target = row if to is None else (yield from self.made_queue(to))
             done = after = 0
             while done < limit:
@@ -106,7 +106,7 @@ class DeadItems(SingleItems):
 
     def purge_dead(self, queue: str, filter: Filter, limit: int) -> Op[int]:
         def steps() -> Steps[int]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             found = yield self.sql.dead_items(queue=row.id, after=0, limit=limit, **_wanted(filter))
             ledger = Ledger(self.sql)
             for dead in found:

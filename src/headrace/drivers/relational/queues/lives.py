@@ -11,7 +11,13 @@ from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
 from headrace.model import refusals
-from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings, changed
+from headrace.model.queues import (
+    QueueChanges,
+    QueueInfo,
+    QueueSettings,
+    changed,
+    with_dead_queue,
+)
 
 
 class Lives(QueueBase):
@@ -50,6 +56,14 @@ class Lives(QueueBase):
     def update_queue(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
         return Op("update_queue", lambda: self._update(name, changes))
 
+    def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
+        def steps() -> Steps[QueueInfo]:
+            queue = yield from self.locked_queue(name)
+            changes = with_dead_queue(queue.settings, to)
+            return (yield from self._update(name, changes)) if changes else queue.info
+
+        return Op("add_dead_queue", steps, repeatable=True)
+
     def _update(self, name: str, changes: QueueChanges) -> Steps[QueueInfo]:
         queue = yield from self.locked_queue(name)
         settings = changed(queue.settings, changes)
@@ -57,13 +71,17 @@ class Lives(QueueBase):
         if settings != before:
             info = replace(queue.info, settings=settings, version=queue.info.version + 1)
             queue = queue._replace(info=info)
+        is_reordered = settings.discipline != before.discipline
+        counts_anew = settings.metrics and not before.metrics
+        if is_reordered or counts_anew:
+            yield from self.close_queue(queue)
         was_held = queue.held_until is not None
         if settings != before or was_held:
             queue = queue._replace(held_until=None)
             yield from self.save_queue(queue)
-        if settings.discipline != before.discipline:
+        if is_reordered:
             yield self.sql.rerank_items(queue=queue.id, discipline=settings.discipline)
-        if settings.metrics and not before.metrics:
+        if counts_anew:
             yield from self.recount(queue)
         if was_held:
             yield self.sql.desire(queue=name, desired="running")
@@ -95,6 +113,7 @@ class Lives(QueueBase):
 
     def _drop(self, name: str, *, keep_data: bool) -> Steps[int]:
         queue = yield from self.locked_queue(name)
+        yield from self.close_queue(queue)
         counted = yield self.sql.count_items(queue=queue.id)
         live: int = sum(row["count"] for row in counted)
         if keep_data:

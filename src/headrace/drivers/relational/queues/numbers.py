@@ -119,7 +119,7 @@ class Numbers(Claims, Lives):
 
     def tend_queue(self, queue: str, limit: int) -> Op[int]:
         def steps() -> Steps[int]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             yield from self._end_leases(row, limit)
             # Also without running counts: completions leave receipts among them.
             yield self.sql.fold_tallies(queue=row.id, now=self.clock())

@@ -107,7 +107,7 @@ class SingleItems(QueueBase):
 
     def cancel_item(self, queue: str, item: int) -> Op[ItemState]:
         def steps() -> Steps[ItemState]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             found = yield self.sql.load_items(queue=row.id, ids=[item])
             if not found:
                 raise refusals.unknown_item(queue, item)
@@ -124,7 +124,7 @@ class SingleItems(QueueBase):
 
     def retry_item(self, queue: str, item: int) -> Op[ItemState]:
         def steps() -> Steps[ItemState]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             found = yield from self._find_item(row, item, is_locked=True)
             ledger = Ledger(self.sql)
             if isinstance(found, EndedItem):
@@ -171,7 +171,7 @@ class SingleItems(QueueBase):
         due: int | None,
     ) -> Op[ItemState | EndedItem]:
         def steps() -> Steps[ItemState | EndedItem]:
-            row = yield from self.queue_row(queue)
+            row = yield from self.open_queue(queue)
             found = yield from self._find_item(row, item, is_locked=True)
             before = found.item if isinstance(found, EndedItem) else found
             if before.state == State.ACTIVE:

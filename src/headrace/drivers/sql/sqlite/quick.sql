@@ -19,3 +19,25 @@ where id in (
 returning id, payload, format, subject, priority, state, position, next_execution,
        waiting_since, created_at, attempts, crashes, iterations, last_iteration,
        headers, overrides, token, lease_until, claimed_at, worker, error, successor;
+
+-- name: next_records
+-- The next batch for a proc that is in order: active, nothing out, nothing to skip. Answers
+-- nothing in any other case.
+select p.id, t.name as topic, p.cursor, p.reclaim_timeout, t.next_seq,
+       coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now,
+       b.id as batch, b.base_seq, b.count, b.ts, b.headers,
+       case when b.id = :known then null else b.body end as body
+from headrace_proc p
+join headrace_topic t on t.id = p.topic
+join headrace_batch b on b.topic = t.id and b.base_seq = (
+    select max(f.base_seq) from headrace_batch f where f.topic = t.id and f.base_seq <= p.cursor)
+where p.name = :proc and p.status = 'active' and p.skipped = '[]' and p.isolate_to is null
+  and p.cursor >= t.first_seq and p.cursor < t.next_seq
+  and not exists (select 1 from headrace_proc_claim c where c.proc = p.id);
+
+-- name: note_claim
+-- Remember in a proc that its next records were claimed.
+update headrace_proc
+set last_claimed_at = :now, previous_claimed_range = last_claimed_range,
+    last_claimed_range = :range, expires_at = coalesce(:now + ttl, expires_at)
+where id = :id;

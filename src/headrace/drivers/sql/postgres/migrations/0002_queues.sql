@@ -184,6 +184,23 @@ exception when feature_not_supported or invalid_parameter_value then
 end
 $$;
 
+-- The gate of a queue. Who adds items or counts them enters, many at once, and reads the settings
+-- afterwards; who changes the discipline or begins to count, or drops the queue, closes it first.
+-- So nobody works by settings that are gone. Locks in memory: to enter costs no write.
+create function headrace.enter_queue(queue_id integer) returns void language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+end
+$$;
+
+-- Whoever comes meanwhile waits behind us: so we wait for a second at the most, and try again.
+create function headrace.close_queue(queue_id integer) returns void language plpgsql
+set lock_timeout = '1s' as $$
+begin
+    perform pg_advisory_xact_lock(1214603634, queue_id);
+end
+$$;
+
 -- Push new documents to a queue whose settings have a version, in one statement; answers nothing
 -- if they have not. The documents come column by column, divided by U+001E, nulls as U+0015.
 create function headrace.push_items(
@@ -195,6 +212,7 @@ create function headrace.push_items(
 declare
     queue_name text;
 begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
     where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
@@ -258,6 +276,7 @@ declare
     number bigint;
     is_due boolean;
 begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
     where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
@@ -324,6 +343,7 @@ declare
     due bigint;
     word text := 'claimed';
 begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
     if not found then
         return;
@@ -424,6 +444,7 @@ create function headrace.complete_items(
     keeps_counts boolean, receipt uuid
 ) returns table (id bigint) language plpgsql as $$
 begin
+    perform pg_advisory_xact_lock_shared(1214603634, target);
     perform from headrace.queue q
     where q.id = target and q.version = queue_version and q.is_live;
     if not found then

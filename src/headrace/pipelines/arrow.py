@@ -1,0 +1,84 @@
+"""Rows as Arrow batches, and what processors make of them as lines. pyarrow comes when called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headrace.errors import InvalidBody
+from headrace.model.codec import encode_bodies
+from headrace.pipelines.rows import Rows
+from headrace.pipelines.session import need_spark
+
+_decode = msgspec.json.Decoder().decode
+
+
+def schema() -> Any:
+    """The columns that batch processors and DataFrames get."""
+    pa = need_spark("pyarrow")
+    return pa.schema(
+        [
+            ("topic", pa.string()),
+            ("seq", pa.int64()),
+            ("id", pa.string()),
+            ("ts", pa.timestamp("us", tz="UTC")),
+            ("headers", pa.string()),
+            ("body", pa.string()),
+        ]
+    )
+
+
+def batch_of(rows: Rows) -> Any:
+    """Rows as a ``pyarrow.RecordBatch``."""
+    pa = need_spark("pyarrow")
+    columns = [
+        [rows.topic] * rows.count,
+        rows.seqs,
+        rows.ids,
+        [ts * 1000 for ts in rows.times],
+        [None if text == "null" else text for text in rows.headers],
+        rows.bodies,
+    ]
+    wanted = schema()
+    arrays = [pa.array(values, type=f.type) for values, f in zip(columns, wanted, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def rows_of(batch: Any) -> Rows:
+    """The rows in a batch; they are of one topic."""
+    pa = need_spark("pyarrow")
+    return Rows(
+        batch.column("topic")[0].as_py(),
+        batch.column("seq").to_pylist(),
+        [us // 1000 for us in batch.column("ts").cast(pa.int64()).to_pylist()],
+        batch.column("body").to_pylist(),
+        batch.column("headers").to_pylist(),
+    )
+
+
+def lines_of_table(result: Any, *, max_body: int) -> list[str]:
+    """A batch processor's result as lines; ``InvalidBody`` if it is none."""
+    if result is None:
+        return []
+    if not hasattr(result, "to_pylist") or not hasattr(result, "schema"):
+        raise InvalidBody(
+            "a batch processor returns a pyarrow RecordBatch or Table, or None, not "
+            f"{type(result).__name__}.",
+            path="$",
+        )
+    if "body" not in result.schema.names:
+        return encode_bodies(result.to_pylist(), max_body=max_body)
+    bodies = [_body(value, row) for row, value in enumerate(result.column("body").to_pylist())]
+    return encode_bodies(bodies, max_body=max_body)
+
+
+def _body(value: Any, row: int) -> Any:
+    if not isinstance(value, (str, bytes)):
+        return value
+    try:
+        return _decode(value)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidBody(
+            f"row {row} of the result has a body that is not JSON: {error}.", path=f"$[{row}].body"
+        ) from error

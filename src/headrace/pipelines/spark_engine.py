@@ -1,0 +1,146 @@
+"""The Spark engine: a claim goes to the executors as Arrow, and comes back as pieces.
+
+Small claims travel through the driver: no source or sink has to be planned for them, which
+would cost more than the work (``mapInArrow`` on a table that is at hand).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import InvalidOption, SparkUnavailable
+from headrace.pipelines.arrow import batch_of, lines_of_table
+from headrace.pipelines.calling import bisected
+from headrace.pipelines.engines import EngineName
+from headrace.pipelines.processors import Processor
+from headrace.pipelines.results import Piece
+from headrace.pipelines.rows import Rows
+from headrace.pipelines.session import need_spark, session
+from headrace.pipelines.spark_task import CANNOT_LOAD, OUTCOME, Shipped, Task, decoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_TASK = 500
+"""Fewer are not worth a second task."""
+
+_NO_PACKAGE = re.compile(r"No module named '(headrace|pyarrow|msgspec)[.']")
+
+
+class SparkEngine:
+    """Calls processors in Spark's executors. One session serves all threads."""
+
+    name: EngineName = "spark"
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._cores = max(spark.sparkContext.defaultParallelism, 1)
+        self._lock = threading.Lock()
+        self._shipped: dict[Processor, Shipped] = {}
+
+    @classmethod
+    def open(cls, *, master: str | None, spark: Any) -> SparkEngine:
+        """On a master, in the process's session; or in a session that is given."""
+        need_spark("pyarrow")
+        if spark is None:
+            return cls(session(master=master))
+        if master is not None:
+            raise InvalidOption("a session that is given has its master already.", option="master")
+        if not hasattr(spark, "sparkContext"):
+            raise InvalidOption(f"spark is {spark!r:.80}: give a SparkSession.", option="spark")
+        return cls(spark)
+
+    def check(self, processor: Processor) -> None:
+        """``InvalidOption`` for a function that cannot be sent to executors."""
+        if processor.kind != "frame":
+            self._ship(processor)
+
+    def process(
+        self, processor: Processor, rows: Rows, *, max_body: int, is_separate: bool
+    ) -> list[Piece]:
+        if processor.kind == "frame":
+
+            def whole(some: Rows) -> Sequence[str]:
+                return self._through_frame(processor, some, max_body)
+
+            return bisected(whole, rows)
+        task = Task(self._ship(processor), max_body, is_separate)
+        frame = self._frame(rows, tasks=1 if processor.kind == "batch" else self._cores)
+        try:
+            return decoded(frame.mapInArrow(task, OUTCOME).toArrow())
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def rest(self) -> None:
+        """Nothing of the session belongs to one thread."""
+
+    def _frame(self, rows: Rows, *, tasks: int) -> DataFrame:
+        """The rows as a DataFrame, in order, for no more tasks than they are worth."""
+        pa = need_spark("pyarrow")
+        frame = self._spark.createDataFrame(pa.Table.from_batches([batch_of(rows)]))
+        # Spark makes a partition for each core, of neighbours, and coalesce joins neighbours.
+        return frame.coalesce(min(tasks, -(-rows.count // ROWS_PER_TASK)))
+
+    def _through_frame(self, processor: Processor, rows: Rows, max_body: int) -> Sequence[str]:
+        result = processor.function(self._frame(rows, tasks=self._cores))
+        if result is None:
+            return ()
+        if not hasattr(result, "toArrow"):
+            raise TypeError(
+                f"a DataFrame processor returns a DataFrame or None, not {type(result).__name__}"
+            )
+        return lines_of_table(result.toArrow(), max_body=max_body)
+
+    def _ship(self, processor: Processor) -> Shipped:
+        with self._lock:
+            found = self._shipped.get(processor)
+            if found is None:
+                found = self._shipped[processor] = _shipped(processor)
+            return found
+
+    def _explained(self, error: Exception) -> Exception:
+        """An error of Spark's in a line, where it is one we know."""
+        text = str(error)
+        master = self._spark.sparkContext.master
+        missing = _NO_PACKAGE.search(text)
+        if missing:
+            return SparkUnavailable(
+                f"the executors of {master} have no {missing[1]} in their Python: install "
+                "headrace[spark] there, in the Python that PYSPARK_PYTHON names.",
+                missing=missing[1],
+            )
+        if CANNOT_LOAD in text:
+            line = text[text.index(CANNOT_LOAD) :].splitlines()[0]
+            return SparkUnavailable(
+                f"{line.removeprefix('headrace: ')} (on {master}): install its module there, or "
+                "send it with the setting spark.submit.pyFiles.",
+                missing="processor",
+            )
+        return error
+
+
+def _shipped(processor: Processor) -> Shipped:
+    cloudpickle = need_spark("pyspark.cloudpickle")
+    pickled = None
+    if processor.reference is None:
+        try:
+            pickled = cloudpickle.dumps(processor.function)
+        except Exception as error:
+            # Whatever it holds on to raises what it likes.
+            raise InvalidOption(
+                f"processor {processor.name} cannot be sent to Spark's executors: "
+                f"{type(error).__name__}: {error}. Let it make what it needs where it runs, or "
+                "run it with engine='inline'.",
+                option="processor",
+            ) from error
+    return Shipped(
+        processor.kind,
+        processor.reference,
+        pickled,
+        tuple(path for path in sys.path if path),
+        processor.name,
+    )
