@@ -410,7 +410,7 @@ def test_a_file_must_be_the_same_for_executors(tmp_path, monkeypatch):
     headrace.connect(url).close()
     place = pickle.loads(pickle.dumps(places.place_of(places.absolute(url))))
     assert places.opened(place) is places.opened(place)
-    places._opened.pop(place.url).close()
+    places._opened.pop(place).close()
     other = place._replace(file=(1, 2))
     with pytest.raises(UnsupportedStore, match=r"local\[\*\]; on a cluster .* PostgreSQL"):
         places.opened(other)

@@ -16,7 +16,7 @@ from headrace.errors import UnknownStore, UnsupportedStore
 from headrace.model.url import masked, parse_url, with_options
 from headrace.stores import open_store
 
-_opened: dict[str, Store] = {}
+_opened: dict[Place, Store] = {}
 
 
 class Place(NamedTuple):
@@ -54,9 +54,10 @@ def opened(place: Place) -> Store:
     """The store at a place, opened once in this process; it must have been made before."""
     if place.machine:
         _check_same_file(place)
-    store = _opened.get(place.url)
+    # By the file too: one that was removed and made again is another store.
+    store = _opened.get(place)
     if store is None:
-        store = _opened[place.url] = open_store(place.url, migrate="off")
+        store = _opened[place] = open_store(place.url, migrate="off")
     return store
 
 
