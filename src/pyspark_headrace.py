@@ -5,7 +5,13 @@ Spark finds this module by its name. It needs no registration.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 __all__ = ["DefaultSource"]
@@ -35,3 +41,13 @@ class DefaultSource(DataSource):
         from headrace.pipelines.source.adapters import StreamReader
 
         return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from headrace.pipelines.sink.adapters import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from headrace.pipelines.sink.adapters import StreamWriter
+
+        return StreamWriter(self.options, schema, overwrite=overwrite)

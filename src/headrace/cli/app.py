@@ -19,6 +19,7 @@ from headrace.cli import (
     item,
     maintain,
     migrate,
+    pipeline,
     proc,
     push,
     queue,
@@ -81,6 +82,7 @@ app = typer.Typer(
 )
 app.add_typer(topic.app, name="topic")
 app.add_typer(proc.app, name="proc")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(queue.app, name="queue")
 push.register(app)
 app.add_typer(item.app, name="item")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -17,6 +14,7 @@ import typer
 from headrace.cli import output
 from headrace.cli.command import Session, command
 from headrace.cli.loading import load
+from headrace.cli.signals import aside, heard, signals
 from headrace.client.clients import Client
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
@@ -24,8 +22,6 @@ from headrace.model.names import check_queue
 from headrace.worker import App, StateChange, Worker, register_worker
 
 LAST_WORDS = 10.0
-GLANCE = 0.25
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +52,7 @@ def worker(
     """Work on queues. SIGTERM or Ctrl-C stops gracefully, a second one at once."""
     found = load(target)
     wanted = _wanted(target, found, queues or [])
-    with _client(session, found) as client, _signals() as asked:
+    with _client(session, found) as client, signals() as asked:
         workers = _register(client, found, wanted)
         for each in workers:
             each.on("state", lambda change: _tell(session, change))
@@ -117,31 +113,17 @@ def _register(client: Client, found: Any, wanted: dict[str, int | None]) -> list
     ]
 
 
-@contextmanager
-def _signals() -> Iterator[queue.SimpleQueue[str]]:
-    """Signals as words in a queue."""
-    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
-        signal.signal(number, lambda number, frame: asked.put("signal"))
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _serve(workers: Sequence[Worker], asked: queue.SimpleQueue[str], grace: float) -> None:
     """Wait for a signal, or for the workers to end by themselves; then see them out."""
-    _aside(lambda: _await(workers), asked)
-    if _heard(asked) == "signal":
+    aside(lambda: _await(workers), asked)
+    if heard(asked) == "signal":
         output.note(f"stopping: handlers that run get {grace:g} s; a second signal stops at once")
         for each in workers:
-            _aside(lambda each=each: each.stop(grace))  # type: ignore[misc]  # bound in a loop
-        if _heard(asked) == "signal":
+            aside(lambda each=each: each.stop(grace))  # type: ignore[misc]  # bound in a loop
+        if heard(asked) == "signal":
             output.note("handing everything back")
             for each in workers:
-                _aside(lambda each=each: each.stop(0))  # type: ignore[misc]  # bound in a loop
+                aside(lambda each=each: each.stop(0))  # type: ignore[misc]  # bound in a loop
             _await(workers, LAST_WORDS)
             if any(each.busy for each in workers):
                 # Handlers that do not end must not keep the process.
@@ -149,27 +131,9 @@ def _serve(workers: Sequence[Worker], asked: queue.SimpleQueue[str], grace: floa
                 os._exit(0)
 
 
-def _heard(asked: queue.SimpleQueue[str]) -> str:
-    """The next word. A signal just before a wait does not end it, so no wait is long."""
-    while True:
-        with contextlib.suppress(queue.Empty):
-            return asked.get(timeout=GLANCE)
-
-
 def _await(workers: Sequence[Worker], timeout: float | None = None) -> None:
     for each in workers:
         each.join(timeout)
-
-
-def _aside(action: Callable[[], None], tell: queue.SimpleQueue[str] | None = None) -> None:
-    """Do something in a thread, and say when it is done."""
-
-    def run() -> None:
-        action()
-        if tell is not None:
-            tell.put("ended")
-
-    threading.Thread(target=run, daemon=True).start()
 
 
 def _announce(session: Session, workers: Sequence[Worker]) -> None:

@@ -6,6 +6,9 @@
 Importing this needs neither PySpark nor Java; what runs on them says so when they are missing.
 """
 
+from headrace.pipelines.apps import run
+from headrace.pipelines.progress import PipelineProgress
+from headrace.pipelines.runner import PipelineRunner
 from headrace.pipelines.session import session
 
-__all__ = ["session"]
+__all__ = ["PipelineProgress", "PipelineRunner", "run", "session"]

@@ -15,7 +15,7 @@ from headrace.errors import HeadraceError
 from headrace.model.pipelines import PipelineInfo
 from headrace.model.position import check_offset
 from headrace.model.procs import Lag
-from headrace.pipelines.engines import EngineName, open_engine
+from headrace.pipelines.engines import Engine, EngineName, open_engine
 from headrace.pipelines.runner import PipelineRunner
 
 Function = Callable[..., Any]
@@ -25,17 +25,14 @@ def runner_of(
     client: Client | AsyncClient,
     names: list[str] | None,
     inline: dict[str, Function],
-    *,
-    engine: EngineName,
-    master: str | None = None,
-    spark: Any = None,
+    engine: Engine,
 ) -> PipelineRunner:
-    """What runs pipelines of a client; the engine is started."""
+    """What runs pipelines of a client on an engine."""
     calls = client._calls  # noqa: SLF001  # raises when the client is closed
     store: Any = client._store  # noqa: SLF001  # a pipeline is part of its client
     return PipelineRunner(
         store,
-        open_engine(engine, master=master, spark=spark),
+        engine,
         names=names,
         inline=inline,
         max_body=calls.max_body,
@@ -57,9 +54,8 @@ class _Handle:
 
     def _take(self, engine: EngineName, master: str | None, spark: Any) -> PipelineRunner:
         inline = {} if self._function is None else {self.name: self._function}
-        runner = runner_of(
-            self._client, [self.name], inline, engine=engine, master=master, spark=spark
-        )
+        opened = open_engine(engine, master=master, spark=spark)
+        runner = runner_of(self._client, [self.name], inline, opened)
         with self._lock:
             self._runner = runner
         return runner

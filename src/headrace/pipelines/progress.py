@@ -46,7 +46,7 @@ class Meter:
             self.moved += moved
             self._steps.append((monotonic(), moved))
             self._trim(monotonic())
-            self.state, self.error = "running", error or self.error
+            self.state, self.error = "running", error
 
     def note(
         self, state: Literal["running", "disabled", "failing", "ended"], error: str | None = None

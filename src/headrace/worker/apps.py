@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from headrace.client.clients import AsyncClient, Client
 from headrace.errors import InvalidOption, NotConnected
@@ -23,12 +23,14 @@ from headrace.stores import open_store
 from headrace.worker.handlers import Context
 from headrace.worker.items import Item, Wait
 from headrace.worker.outcomes import Kill, Outcome, Reject
+from headrace.worker.pipelines import DeclaredOptions, DeclaredPipeline, Topics, declare
 from headrace.worker.registering import register_worker
 from headrace.worker.tasks import Delays, Task, TaskOptions
 from headrace.worker.workers import AsyncWorker, Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _current: contextvars.ContextVar[tuple[Item, Context | None]] = contextvars.ContextVar("current")
 
@@ -52,6 +54,7 @@ class App:
         self._client = client
         self._lock = threading.Lock()
         self.tasks: dict[str, Task[..., Any]] = {}
+        self.pipelines: dict[str, DeclaredPipeline] = {}
 
     @property
     def client(self) -> Client | AsyncClient:
@@ -117,6 +120,19 @@ class App:
             return task
 
         return declare
+
+    def pipeline(
+        self, *, source: Topics, name: str | None = None, **options: Unpack[DeclaredOptions]
+    ) -> Callable[[F], F]:
+        """Make a function the processor of a pipeline, which has the function's name unless given.
+
+        >>> @app.pipeline(source="orders", to="invoices")
+        ... def invoice(order: dict) -> dict: ...
+
+        The options are those of ``system_proc``. The function stays as it is. The pipeline is
+        stored and run by ``headrace pipeline run module:app`` or ``headrace.pipelines.run(app)``.
+        """
+        return declare(self.pipelines, name, source, options)
 
     def handle(self, item: Item, context: Context | None = None) -> Outcome | None:
         """Run the task of an item: the handler for a worker. A coroutine gets a loop of its own."""

@@ -1,0 +1,1 @@
+"""Writing topics and queues from Spark: plain classes, and adapters to its API."""

@@ -1,0 +1,150 @@
+"""Topics and queues written by Spark."""
+
+import shutil
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+import headrace
+
+
+@pytest.fixture
+def hr(durable_url):
+    with headrace.connect(durable_url) as client:
+        client.url = durable_url
+        yield client
+
+
+def write(frame, hr, **options):
+    frame.write.format("headrace").mode("append").options(url=hr.url, **options).save()
+
+
+def run(spark, hr, checkpoint, transform=lambda frame: frame, **options):
+    """Write all that topic ``in`` holds as a stream, some records at a time."""
+    reader = spark.readStream.format("headrace").options(
+        url=hr.url, topic="in", proc="reader", max_records_per_batch=100
+    )
+    query = (
+        transform(reader.load())
+        .writeStream.format("headrace")
+        .options(url=hr.url, sink="s", **options)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
+
+
+def numbers(hr, topic):
+    return [record.body["n"] for record in hr.iterate(topic)]
+
+
+def test_a_frame_is_written_as_it_is(spark, hr):
+    """Rows as objects, JSON with headers, topics by a column, documents; in order, all or none."""
+    frame = spark.range(5000, numPartitions=3).select(
+        f.col("id").alias("n"), f.array("id").alias("list"), f.lit(1.0).alias("x")
+    )
+    write(frame, hr, topic="typed")
+    records = hr.range("typed")
+    assert [record.body for record in records] == [
+        {"n": n, "list": [n], "x": 1.0} for n in range(5000)
+    ]
+    assert len({record.ts for record in records}) == 1
+
+    copy = (
+        spark.read.format("headrace")
+        .options(url=hr.url, topic="typed", end=":99")
+        .load()
+        .withColumn("topic", f.when(f.col("seq") % 2 == 0, "even").otherwise("odd"))
+        .withColumn("headers", f.create_map(f.lit("from"), f.col("id")))
+    )
+    write(copy, hr)
+    assert numbers(hr, "odd") == list(range(1, 100, 2))
+    first = hr.range("even", limit=1)[0]
+    assert (first.body, first.headers) == (records[0].body, {"from": records[0].id})
+
+    hr.push("mail", {"n": -1}, subject="7")
+    documents = spark.range(20).select(
+        f.col("id").cast("string").alias("subject"), f.col("id").alias("n")
+    )
+    write(documents, hr, queue="mail", mode="upsert")
+    assert sorted(item.payload["n"] for item in hr.ref("mail").claim(99)) == list(range(20))
+
+    broken = frame.select(f.when(f.col("n") < 4990, "{}").otherwise("{").alias("body"))
+    with pytest.raises(PySparkException, match=r"row 1657 of partition 2: .* is not JSON"):
+        write(broken, hr, topic="typed")
+    assert hr.length("typed") == 5000
+
+
+def test_a_stream_writes_each_record_once(spark, hr, tmp_path):
+    """Over restarts; and a checkpoint that is lost stops it, until it is told what to do."""
+    hr.commit_many("in", [{"n": n} for n in range(250)])
+    checkpoint = tmp_path / "checkpoint"
+    run(spark, hr, checkpoint, topic="out")
+    hr.commit_many("in", [{"n": n} for n in range(250, 300)])
+    run(spark, hr, checkpoint, topic="out")
+    assert sorted(numbers(hr, "out")) == list(range(300))
+    assert hr.sink("s").info().batch == 3
+
+    shutil.rmtree(checkpoint)
+    hr.commit_many("in", [{"n": n} for n in range(300, 320)])
+    with pytest.raises(PySparkException, match=r"SinkTaken: .*headrace pipeline reset s"):
+        run(spark, hr, checkpoint, topic="out")
+    assert hr.length("out") == 300
+
+    shutil.rmtree(checkpoint)
+    hr.sink("s").reset()
+    run(spark, hr, checkpoint, topic="out", transform=lambda frame: frame.where("seq >= 300"))
+    assert sorted(numbers(hr, "out")) == list(range(320))
+
+
+def test_a_stream_fills_a_queue(spark, hr, tmp_path):
+    """Aggregates as documents: with complete output each batch replaces those before it."""
+    hr.commit_many("in", [{"n": n % 3} for n in range(250)])
+
+    def totals(frame):
+        n = f.get_json_object("body", "$.n")
+        return frame.groupBy(n.alias("subject")).agg(f.count("*").alias("total"))
+
+    query = {"queue": "totals", "mode": "upsert"}
+    reader = spark.readStream.format("headrace").options(
+        url=hr.url, topic="in", proc="reader", max_records_per_batch=100
+    )
+    started = (
+        totals(reader.load())
+        .writeStream.format("headrace")
+        .outputMode("complete")
+        .options(url=hr.url, sink="s", **query)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert started.awaitTermination(120)
+    found = {item.subject: item.payload["total"] for item in hr.ref("totals").claim(9)}
+    assert found == {"0": 84, "1": 83, "2": 83}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "no column 'topic'"),
+        ({"topic": "a b"}, "'a b' cannot name a topic"),
+        ({"topic": "t", "sink": "s"}, "no option 'sink'"),
+        ({"topic": "t", "url": "memory://x"}, "a store in memory is in one"),
+    ],
+)
+def test_what_is_wrong_is_named(spark, sqlite_url, options, named):
+    given = {"url": sqlite_url} | options
+    with pytest.raises(PySparkException, match=named):
+        spark.range(1).write.format("headrace").mode("append").options(**given).save()
+
+
+def test_nothing_is_overwritten(spark, sqlite_url):
+    with pytest.raises(PySparkException, match="only ever added to"):
+        spark.range(1).write.format("headrace").mode("overwrite").options(
+            url=sqlite_url, topic="t"
+        ).save()
