@@ -119,6 +119,24 @@ def test_work_goes_by_the_settings_before_or_after_their_change(stage, work, bef
         assert outcome(queue(stage.client, run.number)) in right, run
 
 
+def test_queues_for_the_dead_that_are_added_at_once_are_all_there(stage):
+    """Neither takes the place of the other."""
+    stepper, clients = stage.act(2)
+
+    def script(number):
+        queue(stage.client, number).create()
+        kinds = [client.ack_queue(f"q{number}") for client in clients]
+        return [
+            lambda kind=kind, to=to: kind.register_dead_letter_queue(to)
+            for kind, to in zip(kinds, ("one", "two"), strict=True)
+        ]
+
+    for run in stepper.interleavings(script):
+        assert run.errors == [None, None], run
+        settings = queue(stage.client, run.number).desk.queue_info(f"q{run.number}").settings
+        assert sorted(settings.dead_to) == ["one", "two"], run
+
+
 @pytest.mark.parametrize("work", [push, push_several, upsert])
 def test_push_leaves_nothing_behind_in_a_queue_that_is_gone(stage, work):
     """Dropped before, the queue is made anew; dropped after, the item goes with it."""

@@ -148,10 +148,8 @@ class AckQueue(SimpleQueue):
         Several may be registered; each gets a copy. They may have dead letter queues of their
         own. It is a setting of the queue (``dead_to``): it counts for all clients.
         """
-        name = name_of(queue)
-        before = self.queue._ask(self.queue._client._queue_calls.queue_info(self.name))
-        if name not in before.settings.dead_to:
-            self.queue._client.queue(self.name, dead_to=(*before.settings.dead_to, name))
+        client = self.queue._client
+        client._run(client._queue_calls.add_dead_queue(self.name, name_of(queue)))
 
     def _next(self, wait: float | None) -> Message[Item]:
         for item in self.queue.claim(wait=wait):
@@ -269,10 +267,8 @@ class AsyncAckQueue(AsyncSimpleQueue):
         return lambda: self._callbacks.remove(callback)
 
     async def register_dead_letter_queue(self, queue: AsyncSimpleQueue | AsyncQueue | str) -> None:
-        name = name_of(queue)
-        before = await self.queue._ask(self.queue._client._queue_calls.queue_info(self.name))
-        if name not in before.settings.dead_to:
-            await self.queue._client.queue(self.name, dead_to=(*before.settings.dead_to, name))
+        client = self.queue._client
+        await client._run(client._queue_calls.add_dead_queue(self.name, name_of(queue)))
 
     async def _next(self, wait: float | None) -> Message[AsyncItem]:
         for item in await self.queue.claim(wait=wait):

@@ -182,6 +182,9 @@ class QueueCalls:
         changes = changes_of(settings)
         return Call(self.store.create_queue(check_queue(name), changes, is_new), same)
 
+    def add_dead_queue(self, name: str, to: str) -> Call[QueueInfo]:
+        return Call(self.store.add_dead_queue(check_queue(name), check_queue(to)), same)
+
     def queue_info(self, name: str) -> Call[QueueInfo]:
         return Call(self.store.queue_info(check_queue(name)), same)
 

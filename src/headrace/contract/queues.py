@@ -189,6 +189,13 @@ class QueueStore(Protocol):
         """
         ...
 
+    def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
+        """Let copies of what dies in a queue go to one more queue (``dead_to``), as ``update_queue``.
+
+        Nothing changes if they go there already. Two that are added at once are both there.
+        """
+        ...
+
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
         """Hand out nothing until it is resumed. What is out can be settled.
 

@@ -142,6 +142,11 @@ def changed(settings: QueueSettings, changes: QueueChanges) -> QueueSettings:
     return wanted
 
 
+def with_dead_queue(settings: QueueSettings, to: str) -> QueueChanges:
+    """What has to change so that copies of dead items go to one more queue; perhaps nothing."""
+    return {} if to in settings.dead_to else {"dead_to": (*settings.dead_to, to)}
+
+
 def option_of(name: str) -> str:
     """The setting that is meant by either of its names; ``InvalidOption`` if there is none."""
     plain = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)

@@ -11,7 +11,13 @@ from headrace.drivers.memory.topics import immediate
 from headrace.model import items as rules
 from headrace.model import refusals
 from headrace.model.items import State
-from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings, changed
+from headrace.model.queues import (
+    QueueChanges,
+    QueueInfo,
+    QueueSettings,
+    changed,
+    with_dead_queue,
+)
 
 
 class MemoryQueues(MemoryItems):
@@ -43,6 +49,14 @@ class MemoryQueues(MemoryItems):
 
     def update_queue(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
         return immediate("update_queue", lambda: self._update(name, changes))
+
+    def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
+        def act() -> QueueInfo:
+            _, info = self.queue(name)
+            changes = with_dead_queue(info.settings, to)
+            return self._update(name, changes) if changes else info
+
+        return immediate("add_dead_queue", act)
 
     def _update(self, name: str, changes: QueueChanges) -> QueueInfo:
         queue, info = self.queue(name)

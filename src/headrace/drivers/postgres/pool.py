@@ -2,7 +2,12 @@
 
 psycopg's own pool opens connections in threads behind the scenes, so that an unreachable
 server is a timeout without a cause, and a fork breaks it. All that is needed here is a
-list and a limit.
+list and two limits.
+
+Two, because a transaction of several operations lasts as long as its owner likes, and may wait
+for an operation beside it: a push, or a worker's settle and heartbeat. If both came from the same
+places, enough transactions would keep all others waiting, and perhaps themselves, for ever. An
+operation needs one connection and soon gives it back.
 """
 
 from __future__ import annotations
@@ -19,16 +24,19 @@ AnyAsyncConnection = AsyncConnection[Any]
 
 
 class Pool:
-    """At most ``size`` connections for blocking callers."""
+    """Connections for blocking callers: ``size`` for operations, as many for transactions."""
 
     def __init__(self, connect: Callable[[], AnyConnection], size: int) -> None:
         self._connect = connect
         self._places = threading.BoundedSemaphore(size)
+        self._lasting_places = threading.BoundedSemaphore(size)
         self._idle: list[AnyConnection] = []
+        self._is_closed = False
 
-    def take(self) -> AnyConnection:
+    def take(self, *, is_lasting: bool = False) -> AnyConnection:
         """Wait for a place, and get an idle connection or a new one."""
-        self._places.acquire()
+        places = self._lasting_places if is_lasting else self._places
+        places.acquire()
         try:
             return self._idle.pop()
         except IndexError:
@@ -36,23 +44,34 @@ class Pool:
         try:
             return self._connect()
         except BaseException:
-            self._places.release()
+            places.release()
             raise
 
-    def give(self, connection: AnyConnection, *, is_good: bool) -> None:
+    def give(self, connection: AnyConnection, *, is_good: bool, is_lasting: bool = False) -> None:
         """Hand a connection back. A bad one is closed, and the idle ones with it: after a
         server went away they are all dead."""
         if is_good and not connection.closed:
             self._idle.append(connection)
         else:
             connection.close()
-            self.close()
-        self._places.release()
+            self._close_idle()
+        if self._is_closed:
+            # Looked at last: whoever closes the pool at this moment sees our connection, or we do.
+            self._close_idle()
+        (self._lasting_places if is_lasting else self._places).release()
 
     def close(self) -> None:
-        """Close what is idle."""
-        while self._idle:
-            self._idle.pop().close()
+        """Close what is idle, and from now on what comes back."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return
+            connection.close()
 
 
 class AsyncPool:
@@ -61,28 +80,39 @@ class AsyncPool:
     def __init__(self, connect: Callable[[], Awaitable[AnyAsyncConnection]], size: int) -> None:
         self._connect = connect
         self._places = asyncio.BoundedSemaphore(size)
+        self._lasting_places = asyncio.BoundedSemaphore(size)
         self._idle: list[AnyAsyncConnection] = []
+        self._is_closed = False
 
-    async def take(self) -> AnyAsyncConnection:
-        await self._places.acquire()
+    async def take(self, *, is_lasting: bool = False) -> AnyAsyncConnection:
+        places = self._lasting_places if is_lasting else self._places
+        await places.acquire()
         if self._idle:
             return self._idle.pop()
         try:
             return await self._connect()
         except BaseException:
-            self._places.release()
+            places.release()
             raise
 
-    async def give(self, connection: AnyAsyncConnection, *, is_good: bool) -> None:
+    async def give(
+        self, connection: AnyAsyncConnection, *, is_good: bool, is_lasting: bool = False
+    ) -> None:
         try:
             if is_good and not connection.closed:
                 self._idle.append(connection)
             else:
                 await connection.close()
-                await self.close()
+                await self._close_idle()
+            if self._is_closed:
+                await self._close_idle()
         finally:
-            self._places.release()
+            (self._lasting_places if is_lasting else self._places).release()
 
     async def close(self) -> None:
+        self._is_closed = True
+        await self._close_idle()
+
+    async def _close_idle(self) -> None:
         while self._idle:
             await self._idle.pop().close()

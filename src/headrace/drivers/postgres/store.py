@@ -28,7 +28,7 @@ from headrace.drivers.postgres import (
     sessions,
 )
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
-from headrace.drivers.postgres.sending import asend, send
+from headrace.drivers.postgres.sending import OwnAsyncConnection, OwnConnection, asend, send
 from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
@@ -87,7 +87,9 @@ _IDENTIFY = Statement(
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """Take a connection from the pool."""
+    """Take a connection from the pool, for one operation or for a transaction that may last."""
+
+    is_lasting: bool = False
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -104,6 +106,7 @@ class Checkin(msgspec.Struct, frozen=True):
 
     connection: Any
     is_good: bool
+    is_lasting: bool = False
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -236,7 +239,7 @@ class PostgresStore(Runner, Maintenance, Staging):
 
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
-        return psycopg.connect(
+        return OwnConnection.connect(
             self.conninfo,
             autocommit=True,
             row_factory=dict_row,
@@ -244,7 +247,7 @@ class PostgresStore(Runner, Maintenance, Staging):
         )
 
     async def _aconnect(self) -> AnyAsyncConnection:
-        return await psycopg.AsyncConnection.connect(
+        return await OwnAsyncConnection.connect(
             self.conninfo,
             autocommit=True,
             row_factory=dict_row,
@@ -279,12 +282,12 @@ class PostgresStore(Runner, Maintenance, Staging):
         finally:
             yield Checkin(connection, is_good)
 
-    def _checkout(self) -> Work[Any]:
+    def _checkout(self, *, is_lasting: bool = False) -> Work[Any]:
         if self._pid != os.getpid():
             _left_by_fork.append((self._pool, self._async_pools))
             self._forget()
         try:
-            return (yield Checkout())
+            return (yield Checkout(is_lasting))
         except psycopg.OperationalError as error:
             raise TryAgain(failures.unavailable(error, self.address)) from error
 
@@ -482,11 +485,11 @@ class PostgresStore(Runner, Maintenance, Staging):
             delay = min(delay * 2, LONGEST_DELAY)
 
     def _begin(self, opening: tuple[Statement, ...]) -> Work[Begun]:
-        connection = yield from self._checkout()
+        connection = yield from self._checkout(is_lasting=True)
         try:
             rows = yield Send(connection, opening)
         except psycopg.Error as error:
-            yield Checkin(connection, is_good=False)
+            yield Checkin(connection, is_good=False, is_lasting=True)
             raise self._judge(error, connection) from error
         return Begun(connection, rows[-1][0])
 
@@ -500,7 +503,7 @@ class PostgresStore(Runner, Maintenance, Staging):
             # The connection is gone, and the transaction with it.
             pass
         finally:
-            yield Checkin(begun.connection, is_good)
+            yield Checkin(begun.connection, is_good, is_lasting=True)
 
     def complete(self, begun: Begun) -> Work[None]:
         """Commit a transaction of several operations, and find out if the answer is lost."""
@@ -518,7 +521,7 @@ class PostgresStore(Runner, Maintenance, Staging):
             lost = LostAtCommit(begun.identity, None, None)
             lost.__cause__ = error
         finally:
-            yield Checkin(begun.connection, is_good)
+            yield Checkin(begun.connection, is_good, is_lasting=True)
         if lost is not None:
             try:
                 yield from self._find_out(Op("transaction", _no_steps), lost)
@@ -545,25 +548,26 @@ class PostgresStore(Runner, Maintenance, Staging):
 
     def perform(self, action: Any) -> Any:
         match action:
-            case Checkout():
-                return self._pool.take()
+            case Checkout(is_lasting):
+                return self._pool.take(is_lasting=is_lasting)
             case Send(connection, statements):
                 return send(connection, statements)
-            case Checkin(connection, is_good):
-                return self._pool.give(connection, is_good=is_good)
+            case Checkin(connection, is_good, is_lasting):
+                return self._pool.give(connection, is_good=is_good, is_lasting=is_lasting)
             case _:
                 return super().perform(action)
 
     async def aperform(self, action: Any) -> Any:
         match action:
-            case Checkout():
-                return await self._async_pool().take()
+            case Checkout(is_lasting):
+                return await self._async_pool().take(is_lasting=is_lasting)
             case Send(connection, statements, True):
                 return await finish(asend(connection, statements))
             case Send(connection, statements):
                 return await asend(connection, statements)
-            case Checkin(connection, is_good):
-                return await self._async_pool().give(connection, is_good=is_good)
+            case Checkin(connection, is_good, is_lasting):
+                pool = self._async_pool()
+                return await pool.give(connection, is_good=is_good, is_lasting=is_lasting)
             case _:
                 return await super().aperform(action)
 

@@ -11,8 +11,8 @@ from headrace.model.position import Position
 from headrace.pipelines.source.ranges import SeqRange
 
 # As much as makes a good Arrow batch: some ten thousand records of usual size.
-PAGE_BYTES = 4 * 1024 * 1024
-PAGE_RECORDS = 50_000
+PAGE_BYTES = 2 * 1024 * 1024
+PAGE_RECORDS = 20_000
 
 
 def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:

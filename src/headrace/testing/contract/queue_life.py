@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.contract.items import Filter, Take
-from headrace.errors import InvalidOption, QueueExists, UnknownQueue
+from headrace.errors import HeadraceError, InvalidOption, QueueExists, UnknownQueue
 from headrace.model.items import State
 from headrace.model.queues import DEFAULTS, Backoff
 from headrace.testing.clocks import FakeClock
@@ -26,6 +26,7 @@ NAMING: dict[str, tuple[Any, ...]] = {
     "expire_leases": ("nowhere", 1),
     "queue_info": ("nowhere",),
     "update_queue": ("nowhere", {}),
+    "add_dead_queue": ("nowhere", "r"),
     "pause_queue": ("nowhere", None),
     "resume_queue": ("nowhere",),
     "drop_queue": ("nowhere", True),
@@ -104,6 +105,16 @@ class QueueLifeContract(QueueContract):
                 change("q", {"lock_duration": 5, **changes})
         assert desk.queue_info("q") == before
         assert desk.queue_defaults() == DEFAULTS
+
+    def test_queues_for_the_dead_are_added_one_by_one(self, desk: Desk, q: Queue) -> None:
+        """The version grows with each, and not for one that is there; what cannot be is refused."""
+        version = q.create(dead_to=("r",)).version
+        desk.add_dead_queue("q", "s")
+        info = desk.add_dead_queue("q", "r")
+        assert (info.settings.dead_to, info.version) == (("r", "s"), version + 1)
+        with pytest.raises(HeadraceError):
+            desk.add_dead_queue("q", "no good")
+        assert desk.queue_info("q") == info
 
     @pytest.mark.parametrize("operation", NAMING)
     def test_an_unknown_queue_is_an_error(self, desk: Desk, q: Queue, operation: str) -> None:

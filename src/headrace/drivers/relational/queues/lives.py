@@ -11,7 +11,13 @@ from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
 from headrace.model import refusals
-from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings, changed
+from headrace.model.queues import (
+    QueueChanges,
+    QueueInfo,
+    QueueSettings,
+    changed,
+    with_dead_queue,
+)
 
 
 class Lives(QueueBase):
@@ -49,6 +55,14 @@ class Lives(QueueBase):
 
     def update_queue(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
         return Op("update_queue", lambda: self._update(name, changes))
+
+    def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
+        def steps() -> Steps[QueueInfo]:
+            queue = yield from self.locked_queue(name)
+            changes = with_dead_queue(queue.settings, to)
+            return (yield from self._update(name, changes)) if changes else queue.info
+
+        return Op("add_dead_queue", steps, repeatable=True)
 
     def _update(self, name: str, changes: QueueChanges) -> Steps[QueueInfo]:
         queue = yield from self.locked_queue(name)
