@@ -12,7 +12,7 @@ READY := .venv/.made-from-lock
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(READY) ## orders to invoices on SQLite, in a few seconds
+demo: $(READY) ## a shop's day on SQLite and Spark, in a minute; leaves demo.svg
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
