@@ -25,6 +25,9 @@ class Told:
     def check(self, processor: Processor) -> None:
         pass
 
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        return False
+
     def process(
         self, processor: Processor, rows: Rows, *, max_body: int, is_separate: bool
     ) -> list[Piece]:

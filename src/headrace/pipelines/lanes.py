@@ -10,27 +10,33 @@ processed behind it goes through with that same transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from headrace.client.calls import CLAIM_BYTES
+from headrace.contract.sinks import Publication
 from headrace.contract.store import Store
-from headrace.contract.values import ClaimResult
+from headrace.contract.values import ClaimResult, RangeQuery
 from headrace.errors import ClaimLost, HeadraceError, InvalidOption
 from headrace.model import refusals
 from headrace.model.codec import dead_letter
 from headrace.model.names import dead_topic
 from headrace.model.pipelines import Defined, Definition, PipelineLane
+from headrace.model.position import Position
 from headrace.model.procs import NO_LIMIT, ProcInfo
 from headrace.model.record import Batch
 from headrace.model.tokens import claim_token
 from headrace.pipelines.beats import Pulse
-from headrace.pipelines.engines import Engine
+from headrace.pipelines.engines import LARGE, Engine, Span, SpanOutcome
 from headrace.pipelines.processors import Processor, find, processor_of
 from headrace.pipelines.results import Piece, call_of, joined
 from headrace.pipelines.rows import Rows
 
+T = TypeVar("T")
+
 MOST_TROUBLE = 3
 """How often an engine may fail with a claim before its runner gives up."""
+FEW = 1000
+"""As many records of a large claim are taken at once after one of it failed."""
 
 
 class Step(NamedTuple):
@@ -98,6 +104,7 @@ class Lane:
         self._kept_for: Processor | None = None
         self._tries: dict[int, int] = {}
         self._is_alone = False
+        self._small_until: int | None = None
 
     def step(self) -> Step:
         """Claim once, and see it through.
@@ -112,14 +119,12 @@ class Lane:
         processor = self._functions.processor(defined)
         self._engine.check(processor)
         token = claim_token()
+        if self._is_large(defined.definition, processor):
+            return self._span(token, timeout, defined.definition, processor)
         count = 1 if self._is_alone else defined.definition.count
         claim = self._store.run(self._store.claim(self.proc, token, count, CLAIM_BYTES))
-        if claim.state == "disabled":
-            raise refusals.disabled(claim.proc, claim.error)
-        if claim.state == "overtaken":
-            raise refusals.overtaken(claim.proc, claim.first_seq, claim.last_seq)
         if claim.state != "claimed":
-            return Step("held" if claim.state == "held" else "empty")
+            return self._no_claim(claim)
         with self._pulse.keeping(self.proc, token, timeout):
             try:
                 return self._see_through(claim, token, defined.definition, processor)
@@ -127,6 +132,81 @@ class Lane:
                 # Somebody took it over, because we were away for too long: theirs is the work.
                 self._forget()
                 return Step("lost", error=str(error))
+
+    def _is_large(self, definition: Definition, processor: Processor) -> bool:
+        """Whether there is so much to do that executors should see to it by themselves."""
+        if definition.count < LARGE or self._small_until is not None or self._is_alone:
+            return False
+        if not self._engine.takes_spans(processor, self._store.url):
+            return False
+        return self._store.run(self._store.lag(self.proc)).records >= LARGE
+
+    def _span(
+        self, token: str, timeout: int | None, definition: Definition, processor: Processor
+    ) -> Step:
+        claim = self._store.run(self._store.claim_span(self.proc, token, definition.count))
+        if claim.state != "claimed":
+            return self._no_claim(claim)
+        span = Span(claim.topic, claim.first_seq, claim.last_seq, claim.skipped, definition.targets)
+        with self._pulse.keeping(self.proc, token, timeout):
+            try:
+                done = self._run_span(processor, span)
+                if done.failed_seq is None:
+                    self._ack_stages(token, done)
+                    return Step("moved", _size(span))
+                self._discard(done)
+                # From here on as few as it takes, until the record that fails is dealt with.
+                self._small_until = done.failed_seq
+                return self._begin_small(token, claim, definition, processor)
+            except ClaimLost as error:
+                self._forget()
+                return Step("lost", error=str(error))
+
+    def _run_span(self, processor: Processor, span: Span) -> SpanOutcome:
+        def ask() -> SpanOutcome:
+            return self._engine.process_span(
+                processor, span, self._store.url, max_body=self._max_body
+            )
+
+        return self._persist(ask)
+
+    def _ack_stages(self, token: str, done: SpanOutcome) -> None:
+        stages = tuple(stage for stage in done.stages if stage.counts)
+        if stages:
+            publication = Publication(stages=stages)
+            self._store.run(self._store.ack_publish(self.proc, token, publication))
+        else:
+            self._store.run(self._store.ack(self.proc, token))
+        self._discard(done)
+        self._forget()
+
+    def _discard(self, done: SpanOutcome) -> None:
+        tokens = [stage.token for stage in done.stages if stage.counts]
+        if tokens:
+            self._store.run(self._store.discard(tokens))
+
+    def _begin_small(
+        self, token: str, claim: ClaimResult, definition: Definition, processor: Processor
+    ) -> Step:
+        """The first records of a large claim as a small one; the rest is free again."""
+        query = RangeQuery(
+            topic=claim.topic,
+            start=Position(seq=claim.first_seq),
+            end=Position(seq=claim.last_seq),
+            limit=FEW,
+            max_bytes=CLAIM_BYTES,
+        )
+        page = self._store.run(self._store.read(query))
+        rows = Rows.within(claim.topic, page.batches, page.first, page.last)
+        rows = rows.without(claim.skipped)
+        return self._part(token, definition, rows, self._process(processor, rows))
+
+    def _no_claim(self, claim: ClaimResult) -> Step:
+        if claim.state == "disabled":
+            raise refusals.disabled(claim.proc, claim.error)
+        if claim.state == "overtaken":
+            raise refusals.overtaken(claim.proc, claim.first_seq, claim.last_seq)
+        return Step("held" if claim.state == "held" else "empty")
 
     def _see_through(
         self, claim: ClaimResult, token: str, definition: Definition, processor: Processor
@@ -160,11 +240,17 @@ class Lane:
         return joined(_unbroken(rows, sorted([*kept, *fresh], key=lambda p: p.first_seq)))
 
     def _run(self, processor: Processor, rows: Rows, *, is_separate: bool) -> list[Piece]:
+        def ask() -> list[Piece]:
+            return self._engine.process(
+                processor, rows, max_body=self._max_body, is_separate=is_separate
+            )
+
+        return self._persist(ask)
+
+    def _persist(self, ask: Callable[[], T]) -> T:
         for left in reversed(range(MOST_TROUBLE)):
             try:
-                return self._engine.process(
-                    processor, rows, max_body=self._max_body, is_separate=is_separate
-                )
+                return ask()
             except HeadraceError:
                 raise
             except Exception:
@@ -179,7 +265,13 @@ class Lane:
             self._store.run(self._store.ack_commit(self.proc, token, call))
         else:
             self._store.run(self._store.ack(self.proc, token))
+        self._pass(piece.last_seq)
         self._forget()
+
+    def _pass(self, seq: int) -> None:
+        """All up to this record is through: what made claims small may be over."""
+        if self._small_until is not None and seq >= self._small_until:
+            self._small_until = None
 
     def _part(self, token: str, definition: Definition, rows: Rows, pieces: list[Piece]) -> Step:
         """Something failed: commit what lies before it, or decide about it if it is the first."""
@@ -243,6 +335,7 @@ class Lane:
         last = rows.seqs.index(pieces[-1].last_seq)
         call = call_of({topic: some for topic, some in wanted.items() if some})
         self._store.run(self._store.ack_part(self.proc, token, rows.ids[last], call))
+        self._pass(pieces[-1].last_seq)
         self._tries = {s: n for s, n in self._tries.items() if s > pieces[-1].last_seq}
 
     def _letter(self, rows: Rows, piece: Piece, tries: int) -> str:
@@ -252,6 +345,11 @@ class Lane:
 
     def _forget(self) -> None:
         self._kept, self._tries, self._is_alone = [], {}, False
+
+
+def _size(span: Span) -> int:
+    dead = sum(span.first_seq <= seq <= span.last_seq for seq in span.skipped)
+    return span.last_seq - span.first_seq + 1 - dead
 
 
 def _unbroken(rows: Rows, pieces: list[Piece]) -> list[Piece]:

@@ -1,7 +1,8 @@
 """The Spark engine: a claim goes to the executors as Arrow, and comes back as pieces.
 
 Small claims travel through the driver: no source or sink has to be planned for them, which
-would cost more than the work (``mapInArrow`` on a table that is at hand).
+would cost more than the work (``mapInArrow`` on a table that is at hand). Of large ones executors
+are told the place, and read and stage by themselves: see ``spark_spans``.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import InvalidOption, SparkUnavailable
+from headrace.model.url import parse_url
 from headrace.pipelines.arrow import batch_of, lines_of_table
 from headrace.pipelines.calling import bisected
-from headrace.pipelines.engines import EngineName
+from headrace.pipelines.engines import EngineName, Span, SpanOutcome
+from headrace.pipelines.places import place_of
 from headrace.pipelines.processors import Processor
 from headrace.pipelines.results import Piece
 from headrace.pipelines.rows import Rows
 from headrace.pipelines.session import need_spark, session
+from headrace.pipelines.source.ranges import SeqRange, split
+from headrace.pipelines.spark_spans import OUTCOME as SPAN_OUTCOME
+from headrace.pipelines.spark_spans import SpanTask
+from headrace.pipelines.spark_spans import decoded as decoded_spans
 from headrace.pipelines.spark_task import CANNOT_LOAD, OUTCOME, Shipped, Task, decoded
 
 if TYPE_CHECKING:
@@ -72,6 +79,24 @@ class SparkEngine:
         frame = self._frame(rows, tasks=1 if processor.kind == "batch" else self._cores)
         try:
             return decoded(frame.mapInArrow(task, OUTCOME).toArrow())
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        """Stores that other processes can open, and functions that know no more than their rows."""
+        return processor.kind != "frame" and parse_url(url).scheme != "memory"
+
+    def process_span(
+        self, processor: Processor, span: Span, url: str, *, max_body: int
+    ) -> SpanOutcome:
+        """A task for each core reads its stretch, processes it and stages the results."""
+        pa = need_spark("pyarrow")
+        task = SpanTask(self._ship(processor), place_of(url), span, max_body)
+        whole = SeqRange(span.topic, span.first_seq, span.last_seq)
+        parts = [{"first": part.first, "last": part.last} for part in split([whole], self._cores)]
+        frame = self._spark.createDataFrame(pa.Table.from_pylist(parts))
+        try:
+            return decoded_spans(frame.mapInArrow(task, SPAN_OUTCOME).toArrow())
         except Exception as error:
             raise self._explained(error) from error
 

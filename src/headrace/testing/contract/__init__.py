@@ -20,7 +20,11 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
-from headrace.testing.contract.pipelines import AckPartContract, PipelineContract
+from headrace.testing.contract.pipelines import (
+    AckPartContract,
+    ClaimSpanContract,
+    PipelineContract,
+)
 from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
@@ -58,6 +62,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FailureContract,
     ProcLifeContract,
     AckPartContract,
+    ClaimSpanContract,
     PipelineContract,
     ClientContract,
     TransactionContract,
@@ -91,6 +96,7 @@ __all__ = [
     "CONTRACTS",
     "AckPartContract",
     "ClaimContract",
+    "ClaimSpanContract",
     "ClientContract",
     "CollectionContract",
     "CommitContract",
