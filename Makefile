@@ -21,6 +21,9 @@ test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for
 soak: $(READY) postgres ## storms of kills and deadlocks for minutes (ARGS="-k storm" for some)
 	HEADRACE_KILLS=$${HEADRACE_KILLS:-2000} $(BIN)/pytest tests/faults -rP $(ARGS)
 
+faults: $(READY) postgres ## pipelines killed 30 times on each database, and all other faults
+	HEADRACE_PIPELINE_KILLS=$${HEADRACE_PIPELINE_KILLS:-30} $(BIN)/pytest tests/faults -rP $(ARGS)
+
 check: $(READY) ## lint, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,8 +82,6 @@ def timed(
     spark: Spark, server: Postgres | None, count: int, run: Callable[[], None]
 ) -> dict[str, float]:
     """Records a second, and CPU microseconds of a record, of all processes that took part."""
-    import time
-
     cpu, start = spark.cpu(server), time.perf_counter()
     run()
     seconds = time.perf_counter() - start
