@@ -33,6 +33,8 @@ SETTINGS = {
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Between Spark and its Pythons: reads take two thirds of the time they take by TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
     # Windows and days are the same wherever a pipeline runs.
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
