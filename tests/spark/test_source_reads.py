@@ -444,10 +444,6 @@ def test_a_file_must_be_the_same_for_executors(tmp_path, monkeypatch, no_store_o
     headrace.connect(url).close()
     place = pickle.loads(pickle.dumps(places.place_of(places.absolute(url))))
     assert places.opened(place) is places.opened(place)
-<<<<<<< HEAD
-    places._opened.pop(place).close()
-=======
->>>>>>> main
     other = place._replace(file=(1, 2))
     with pytest.raises(UnsupportedStore, match=r"local\[\*\]; on a cluster .* PostgreSQL"):
         places.opened(other)
