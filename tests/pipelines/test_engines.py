@@ -331,3 +331,29 @@ def test_what_executors_cannot_import_is_named(
     with pytest.raises(SparkUnavailable, match=r"cannot load the processor only_here:f.*local"):
         engine.process(processor, rows, max_body=100, is_separate=False)
     assert made.inspect().procs[0].reclaims == 0
+
+
+def test_a_large_claim_of_a_frame_function_is_read_and_staged_by_executors(
+    hr: Headrace, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails does not say where: then few are taken, until the record is found."""
+    monkeypatch.setattr("headrace.pipelines.lanes.LARGE", 100)
+    fill(hr, 300)
+    made = hr.system_proc(
+        "p", source="in", to=["a", "b"], processor="pipeline_jobs:frame", count=100_000
+    )
+    assert made.run_once(spark=spark) == 300
+    assert bodies(hr, "a") == bodies(hr, "b") == [{"n": n * 10, "seq": n} for n in range(300)]
+    assert len({record.ts for record in hr.range("a")}) == 1, "it was not one publication"
+    hr.commit_many("in", [{"n": n, **({"bad": 1} if n == 120 else {})} for n in range(200)])
+    with pytest.raises(ProcDisabled, match="bad"):
+        hr.system_proc(
+            *("p",),
+            source="in",
+            to="c",
+            processor="pipeline_jobs:frame",
+            count=100_000,
+            max_reclaims=1,
+        ).run_once(spark=spark)
+    assert len(bodies(hr, "c")) == 120
+    assert made.inspect().procs[0].position == 420

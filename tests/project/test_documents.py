@@ -56,7 +56,8 @@ def no_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url, request):
     monkeypatch.chdir(tmp_path)
-    if "pipelines import session" in document.read_text("utf-8"):
+    text = document.read_text("utf-8")
+    if "pipelines import session" in text or ".run_once()" in text:
         request.getfixturevalue("spark")
     names: dict = {"__name__": document.stem}
     try:
@@ -98,10 +99,10 @@ def run_sql(source: str, postgres: PrivatePostgres, postgres_url: str) -> list:
     return rows
 
 
-def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys):
+def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys, spark):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(ROOT / "README.md"))
-    example, queues = [text for language, _, text in found if language == "python"]
+    example, queues, pipeline = [text for language, _, text in found if language == "python"]
     [shown] = [text for language, _, text in found if language == "text"]
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
@@ -110,6 +111,8 @@ def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch,
     hr, give_up = names["hr"], time.monotonic() + 30
     while hr.compute_stats("mail")[0].processed < 2 and time.monotonic() < give_up:
         hr.queue("mail").errors(limit=1)
+    exec(compile(pipeline, "README.md", "exec"), names)
+    assert [record.body["tax"] for record in hr.range("taxed")] == [14.82, 91.2]
     hr.close()
     assert "welcome bob attempt 1" in capsys.readouterr().out
 

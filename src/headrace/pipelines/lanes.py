@@ -28,7 +28,7 @@ from headrace.model.tokens import claim_token
 from headrace.pipelines.beats import Pulse
 from headrace.pipelines.engines import LARGE, Engine, Span, SpanOutcome
 from headrace.pipelines.processors import Processor, find, processor_of
-from headrace.pipelines.results import Piece, call_of, joined
+from headrace.pipelines.results import Piece, call_of, joined, said
 from headrace.pipelines.rows import Rows
 
 T = TypeVar("T")
@@ -105,33 +105,68 @@ class Lane:
         self._tries: dict[int, int] = {}
         self._is_alone = False
         self._small_until: int | None = None
+        self._known: Defined | None = None
 
     def step(self) -> Step:
         """Claim once, and see it through.
 
-        The definition is read anew for each claim. Raises ``ProcDisabled``, ``ProcOvertaken``,
-        ``UnknownProc`` and ``UnknownPipeline`` as they are found, ``StoreError`` when the store is
-        away, ``InvalidOption`` for a processor that cannot be had here, before anything is
-        claimed, and what the engine cannot do.
+        What counts is the definition as it is when the claim was made. Raises ``ProcDisabled``,
+        ``ProcOvertaken``, ``UnknownProc`` and ``UnknownPipeline`` as they are found,
+        ``StoreError`` when the store is away, ``InvalidOption`` for a processor that cannot be
+        had here, and what the engine cannot do.
         """
-        defined = self._store.run(self._store.definition(self.pipeline))
-        timeout = self._timeout_in(defined)
-        processor = self._functions.processor(defined)
-        self._engine.check(processor)
+        known = self._known or self._read()
+        processor = self._processor(known)
         token = claim_token()
-        if self._is_large(defined.definition, processor):
-            return self._span(token, timeout, defined.definition, processor)
-        count = 1 if self._is_alone else defined.definition.count
-        claim = self._store.run(self._store.claim(self.proc, token, count, CLAIM_BYTES))
+        is_large = self._is_large(known.definition, processor)
+        count = 1 if self._is_alone else known.definition.count
+        claim = self._store.run(
+            self._store.claim_span(self.proc, token, count)
+            if is_large
+            else self._store.claim(self.proc, token, count, CLAIM_BYTES)
+        )
         if claim.state != "claimed":
             return self._no_claim(claim)
-        with self._pulse.keeping(self.proc, token, timeout):
-            try:
+        try:
+            defined = self._read()
+            with self._pulse.keeping(self.proc, token, self._timeout_in(defined)):
+                if defined.definition != known.definition:
+                    return self._as_said_anew(claim, token, defined)
+                if is_large:
+                    return self._span(claim, token, defined.definition, processor)
                 return self._see_through(claim, token, defined.definition, processor)
-            except ClaimLost as error:
-                # Somebody took it over, because we were away for too long: theirs is the work.
-                self._forget()
-                return Step("lost", error=str(error))
+        except ClaimLost as error:
+            # Somebody took it over, because we were away for too long: theirs is the work.
+            self._forget()
+            return Step("lost", error=str(error))
+
+    def _read(self) -> Defined:
+        self._known = self._store.run(self._store.definition(self.pipeline))
+        return self._known
+
+    def _processor(self, defined: Defined) -> Processor:
+        """What a definition names, if it can be had here; else it is looked at anew next time."""
+        try:
+            found = self._functions.processor(defined)
+            self._engine.check(found)
+        except HeadraceError:
+            self._known = None
+            raise
+        return found
+
+    def _as_said_anew(self, claim: ClaimResult, token: str, defined: Defined) -> Step:
+        """The definition changed just before the claim: take as many as it says, by its word."""
+        try:
+            processor = self._processor(defined)
+        except HeadraceError as error:
+            self._store.run(self._store.reclaim(self.proc, token, None, said(error)))
+            raise
+        count = defined.definition.count
+        if claim.batches:
+            rows = Rows.of(claim).cut(0, count)
+        else:
+            rows = self._first_rows(claim, min(count, FEW))
+        return self._part(token, defined.definition, rows, self._process(processor, rows))
 
     def _is_large(self, definition: Definition, processor: Processor) -> bool:
         """Whether there is so much to do that executors should see to it by themselves."""
@@ -142,25 +177,19 @@ class Lane:
         return self._store.run(self._store.lag(self.proc)).records >= LARGE
 
     def _span(
-        self, token: str, timeout: int | None, definition: Definition, processor: Processor
+        self, claim: ClaimResult, token: str, definition: Definition, processor: Processor
     ) -> Step:
-        claim = self._store.run(self._store.claim_span(self.proc, token, definition.count))
-        if claim.state != "claimed":
-            return self._no_claim(claim)
+        """A large claim: executors read and stage, and what they staged is published with the ack."""
         span = Span(claim.topic, claim.first_seq, claim.last_seq, claim.skipped, definition.targets)
-        with self._pulse.keeping(self.proc, token, timeout):
-            try:
-                done = self._run_span(processor, span)
-                if done.failed_seq is None:
-                    self._ack_stages(token, done)
-                    return Step("moved", _size(span))
-                self._discard(done)
-                # From here on as few as it takes, until the record that fails is dealt with.
-                self._small_until = done.failed_seq
-                return self._begin_small(token, claim, definition, processor)
-            except ClaimLost as error:
-                self._forget()
-                return Step("lost", error=str(error))
+        done = self._run_span(processor, span)
+        if done.failed_seq is None:
+            self._ack_stages(token, done)
+            return Step("moved", _size(span))
+        self._discard(done)
+        # From here on as few as it takes, until the record that fails is dealt with.
+        self._small_until = done.failed_seq
+        rows = self._first_rows(claim, FEW)
+        return self._part(token, definition, rows, self._process(processor, rows))
 
     def _run_span(self, processor: Processor, span: Span) -> SpanOutcome:
         def ask() -> SpanOutcome:
@@ -185,21 +214,18 @@ class Lane:
         if tokens:
             self._store.run(self._store.discard(tokens))
 
-    def _begin_small(
-        self, token: str, claim: ClaimResult, definition: Definition, processor: Processor
-    ) -> Step:
-        """The first records of a large claim as a small one; the rest is free again."""
+    def _first_rows(self, claim: ClaimResult, count: int) -> Rows:
+        """The first records of a large claim; the rest will be free again."""
         query = RangeQuery(
             topic=claim.topic,
             start=Position(seq=claim.first_seq),
             end=Position(seq=claim.last_seq),
-            limit=FEW,
+            limit=count,
             max_bytes=CLAIM_BYTES,
         )
         page = self._store.run(self._store.read(query))
         rows = Rows.within(claim.topic, page.batches, page.first, page.last)
-        rows = rows.without(claim.skipped)
-        return self._part(token, definition, rows, self._process(processor, rows))
+        return rows.without(claim.skipped)
 
     def _no_claim(self, claim: ClaimResult) -> Step:
         if claim.state == "disabled":
@@ -213,8 +239,6 @@ class Lane:
     ) -> Step:
         rows = Rows.of(claim)
         pieces = self._process(processor, rows)
-        if not pieces:
-            raise RuntimeError(f"engine {self._engine.name} said nothing of {rows.ids[0]}")
         is_whole = pieces[0].error is None and pieces[0].last_seq == rows.seqs[-1]
         if is_whole:
             self._ack(token, definition, pieces[0])
@@ -237,7 +261,10 @@ class Lane:
         done = {seq for p in kept for seq in range(p.first_seq, p.last_seq + 1)}
         todo = rows.without(list(done)) if done else rows
         fresh = self._run(processor, todo, is_separate=bool(kept)) if todo.count else []
-        return joined(_unbroken(rows, sorted([*kept, *fresh], key=lambda p: p.first_seq)))
+        found = joined(_unbroken(rows, sorted([*kept, *fresh], key=lambda p: p.first_seq)))
+        if not found:
+            raise RuntimeError(f"engine {self._engine.name} said nothing of {rows.ids[0]}")
+        return found
 
     def _run(self, processor: Processor, rows: Rows, *, is_separate: bool) -> list[Piece]:
         def ask() -> list[Piece]:

@@ -142,10 +142,11 @@ def _explained(error: Exception, master: str | None) -> Exception:
             "spark://host:port, yarn or k8s://….",
             option="master",
         )
-    return SparkUnavailable(f"Spark did not start: {_first_line(text)}", missing="spark")
+    return SparkUnavailable(f"Spark did not start: {first_line(text)}", missing="spark")
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """What of a long message is worth to be said."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "it did not say why")
 
 

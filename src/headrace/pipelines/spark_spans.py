@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace.contract.sinks import Staged, StagedCount
 from headrace.contract.store import Store
@@ -40,24 +42,48 @@ class SpanTask:
     max_body: int
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        pa = need_spark("pyarrow")
         processor, store = unpacked(self.shipped), opened(self.place)
         for batch in batches:
             for ends in batch.to_pylist():
                 done = process_stretch(
                     store, processor, self.span, ends["first"], ends["last"], self.max_body
                 )
-                text = msgspec.json.encode(done.stages[0]).decode()
-                yield pa.RecordBatch.from_pylist(
-                    [{"first_seq": ends["first"], "staged": text, "failed_seq": done.failed_seq}],
-                    schema=pa.schema(
-                        [
-                            ("first_seq", pa.int64()),
-                            ("staged", pa.string()),
-                            ("failed_seq", pa.int64()),
-                        ]
-                    ),
-                )
+                yield _row(ends["first"], done.stages[0], done.failed_seq)
+
+
+@dataclass(frozen=True)
+class FrameTask:
+    """Stages the rows of a DataFrame's partition for every target, for ``mapInArrow``."""
+
+    place: Place
+    targets: Sequence[str]
+    max_body: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        from headrace.pipelines.sink.options import SinkOptions
+        from headrace.pipelines.sink.writer import TaskWriter
+
+        store = opened(self.place)
+        first = next(batches, None)
+        if first is None or not self.targets:
+            return
+        # Written for one topic, staged for each: their rows are the same.
+        options = SinkOptions(url=self.place.url, topic=self.targets[0], max_body=self.max_body)
+
+        def stage(token: str, parts: Sequence[Part]) -> None:
+            copies = [replace(part, topic=topic) for topic in self.targets for part in parts]
+            store.run(store.stage(token, copies))
+
+        writer = TaskWriter(options, first.schema, stage)
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
+        staged = writer.write(chain([first], batches), number)
+        counts = tuple(
+            replace(count, target=topic) for topic in self.targets for count in staged.counts
+        )
+        yield _row(number, Staged(staged.token, counts), None)
 
 
 def process_stretch(
@@ -92,6 +118,17 @@ def decoded(table: Any) -> SpanOutcome:
     stages = tuple(msgspec.json.decode(row["staged"], type=Staged) for row in rows)
     failed = [row["failed_seq"] for row in rows if row["failed_seq"] is not None]
     return SpanOutcome(stages, min(failed, default=None))
+
+
+def _row(place: int, staged: Staged, failed_seq: int | None) -> Any:
+    pa = need_spark("pyarrow")
+    names = [("first_seq", pa.int64()), ("staged", pa.string()), ("failed_seq", pa.int64())]
+    values = {
+        "first_seq": place,
+        "staged": msgspec.json.encode(staged).decode(),
+        "failed_seq": failed_seq,
+    }
+    return pa.RecordBatch.from_pylist([values], schema=pa.schema(names))
 
 
 class _Staging:
