@@ -62,7 +62,7 @@ def _topic(
 ) -> Contender:  # fmt: skip
     headrace.connect(url).close()
     writing = frame.write.format("headrace").mode("append").option("url", url)
-    frame.limit(1000).write.format("headrace").mode("append").options(url=url, topic="warm").save()
+    frame.write.format("headrace").mode("append").options(url=url, topic="warm").save()
 
     def sample(turn: int) -> dict[str, float]:
         topic = f"out-{turn}"
@@ -84,7 +84,7 @@ def _jdbc(
     given["url"] += options
     server.execute(f"create table {table} (body text not null)")
     writing = frame.write.format("jdbc").mode("append").options(**given)
-    frame.limit(1000).write.format("jdbc").mode("append").options(**given).save()
+    writing.save()
 
     def sample(turn: int) -> dict[str, float]:
         server.execute(f"truncate {table}")
