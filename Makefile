@@ -7,12 +7,12 @@ BIN := .venv/bin
 READY := .venv/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lock clean postgres
+.PHONY: help demo test test-faults soak check lock clean postgres
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(READY) ## orders to invoices on SQLite, in a few seconds
+demo: $(READY) ## a shop's day on SQLite and Spark, in a minute; leaves demo.svg
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
@@ -20,6 +20,9 @@ test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for
 
 soak: $(READY) postgres ## storms of kills and deadlocks for minutes (ARGS="-k storm" for some)
 	HEADRACE_KILLS=$${HEADRACE_KILLS:-2000} $(BIN)/pytest tests/faults -rP $(ARGS)
+
+test-faults: $(READY) postgres ## all faults, pipelines and streams killed 30 times and more: many minutes
+	HEADRACE_PIPELINE_KILLS=$${HEADRACE_PIPELINE_KILLS:-30} $(BIN)/pytest -m '' tests/faults tests/spark/test_sink_faults.py -rP $(ARGS)
 
 check: $(READY) ## lint, format, types and layers
 	$(BIN)/ruff check .

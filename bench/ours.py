@@ -27,6 +27,11 @@ class Postgres(PrivatePostgres):
         return f"PostgreSQL {text.split()[0]}"
 
     @property
+    def pid(self) -> int:
+        """The server's first process, from which all others come."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    @property
     def facts(self) -> Facts:
         client = f"headrace {headrace.__version__}, psycopg {psycopg.__version__}"
         return Facts("fsync at commit", client, self.version)

@@ -1,60 +1,105 @@
-"""Orders become invoices: a topic, a proc and another topic, all in one SQLite file.
+"""A shop's day in one SQLite file: orders become invoices, invoices become hourly reports.
 
-Run it with ``make demo``. It cleans up after itself.
+Run it with ``make demo``. It needs no server, and leaves a chart behind: demo.svg.
 """
 
 import random
 import tempfile
 import time
+from collections import Counter
+from pathlib import Path
+from queue import Queue
+
+from bars import draw
+from pyspark.sql import SparkSession, functions
+from pyspark.sql.streaming import StreamingQuery
 
 import headrace
+from headrace.pipelines import session
 
-ORDERS = 20_000
+ORDERS, OPENING, HOURS = 60_000, 1_800_000_000, 12
 PRICES = {"chair": 120, "desk": 480, "lamp": 39}
+COLOURS = {"chair": "#e07a5f", "desk": "#3d405b", "lamp": "#e9b44c"}
 
 
-def order() -> dict[str, object]:
-    return {"item": random.choice([*PRICES]), "count": random.randint(1, 5)}
+def order(number: int) -> dict[str, object]:
+    at = OPENING + HOURS * 3600 * number / ORDERS
+    return {"at": at, "item": random.choice([*PRICES]), "count": random.randint(1, 5)}
 
 
-def invoice(placed: headrace.Record) -> dict[str, object]:
-    item, count = placed.body["item"], placed.body["count"]
-    return {"order": placed.id, "item": item, "total": PRICES[item] * count}
+def invoice(placed: dict) -> dict:
+    """The record pipeline: a plain function of an order."""
+    return {**placed, "eur": PRICES[placed["item"]] * placed["count"]}
+
+
+def report(spark: SparkSession, url: str, folder: str) -> StreamingQuery:
+    """The windowed aggregate: what was sold in each hour, from a topic into a queue."""
+    invoices = spark.readStream.format("headrace").schema("at double, item string, eur long")
+    return (
+        invoices.options(url=url, topic="invoices", proc="report")
+        .load()
+        .selectExpr("timestamp_seconds(at) as at", "item", "eur")
+        .groupBy("item", functions.window("at", "1 hour"))
+        .agg(functions.sum("eur").alias("eur"))
+        .selectExpr("concat(item, window.start) subject", "item", "hour(window.start) hour", "eur")
+        .writeStream.format("headrace")
+        .options(url=url, queue="reports", mode="upsert", sink="report")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .outputMode("complete")
+        .trigger(availableNow=True)
+        .start()
+    )
 
 
 def main(folder: str) -> None:
-    with headrace.connect(f"sqlite:///{folder}/shop.db") as hr:
-        print(f"1. connect     {hr}")
+    url = f"sqlite:///{folder}/shop.db"
+    with headrace.connect(url) as hr:
+        print(f"1. connect   {hr}: topics, queues and procs in one file, no server")
+        spark = session("demo")
+        billing = hr.system_proc(
+            "billing", source="orders", to="invoices", processor=invoice, count=20_000
+        )
+        hr.commit("orders", order(0))
+        billing.run_once()
+        print(
+            f"2. spark     {spark.version} on {spark.sparkContext.master}, the first order is through"
+        )
 
-        started = time.perf_counter()
-        for _ in range(ORDERS // 1000):
-            hr.commit_many("orders", [order() for _ in range(1000)])
-        speed = ORDERS / (time.perf_counter() - started)
-        print(f"2. commit      {ORDERS} orders, 1000 at a time ({speed:,.0f} records/s)")
+        with billing.start():
+            started = time.perf_counter()
+            for first in range(1, ORDERS, 1000):
+                hr.commit_many(
+                    "orders", [order(n) for n in range(first, min(first + 1000, ORDERS))]
+                )
+            print(f"3. commit    {speed(started)} to the topic 'orders', each call safe on disk")
+            hr.wait_for_procs(billing)
+            print(f"4. pipeline  {speed(started)} on to the topic 'invoices', each exactly once")
 
-        billing = hr.proc("billing", topic="orders")
-        print(f"3. proc        {billing}, {billing.lag().records} records behind")
+        report(spark, url, folder).awaitTermination()
+        waiting = hr.compute_stats("reports")[0].pending
+        print(f"5. stream    summed up per hour and item: {waiting} reports in the queue 'reports'")
 
-        started, claims = time.perf_counter(), 0
-        while claim := billing.claim(count=500):
-            claim.ack_commit([("invoices", invoice(placed)) for placed in claim])
-            claims += 1
-        speed = ORDERS / (time.perf_counter() - started)
-        print(f"4. ack_commit  {claims} claims of 500, invoices included ({speed:,.0f} records/s)")
+        handled: Queue[dict] = Queue()
+        hr.register_worker("reports", lambda item: handled.put(item.payload))
+        done = [handled.get(timeout=30) for _ in range(waiting)]
+        sums = Counter({(row["hour"], row["item"]): row["eur"] for row in done})
+        print(f"6. worker    handled all of them: {sums.total():,} EUR sold\n")
 
-        hr.wait_for_procs("billing", timeout=10)
-        print(f"5. wait        billing has caught up, {billing.lag().records} records behind\n")
+        billed = sum(bill.body["eur"] for bill in hr.iterate("invoices"))
+        assert (hr.length("invoices"), billed) == (ORDERS, sums.total()), "lost or doubled"
+        spark.stop()
 
-        print("topic     records  first id          last id")
-        for topic in hr.topics():
-            first_id = hr.range(topic.name, limit=1)[0].id
-            print(f"{topic.name:<9}{topic.length:>8}  {first_id:<17} {topic.last_id}")
-
-        totals = dict.fromkeys(PRICES, 0)
-        for billed in hr.iterate("invoices"):
-            totals[billed.body["item"]] += billed.body["total"]
-        print("\ninvoiced: " + ", ".join(f"{item} {total:,}" for item, total in totals.items()))
+    print("hour" + "".join(f"{item:>12}" for item in PRICES))
+    for hour in sorted({hour for hour, _ in sums}):
+        print(f"{hour:>4}" + "".join(f"{sums[hour, item]:>12,}" for item in PRICES))
+    draw(Path("demo.svg"), "EUR per hour", COLOURS, sums)
+    print("\nThe same as a chart: demo.svg")
 
 
-with tempfile.TemporaryDirectory() as shop:
-    main(shop)
+def speed(started: float) -> str:
+    return f"{ORDERS:,} records, {ORDERS / (time.perf_counter() - started):,.0f}/s,"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as shop:
+        main(shop)

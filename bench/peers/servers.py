@@ -35,6 +35,16 @@ def program(name: str, packages: Sequence[str]) -> Path:
     return found
 
 
+def unpacked(package: str, path: str) -> Path:
+    """A file out of a Debian package that is only unpacked."""
+    found = PEERS / package / path
+    if not found.exists():
+        _download(PEERS / package, [package])
+    if not found.exists():
+        raise PeerMissing(f"{path} is not in the Debian package {package}")
+    return found
+
+
 def _unpacked(root: Path, name: str) -> Path | None:
     places = (root / "usr" / "bin" / name, root / "usr" / "sbin" / name)
     return next((place for place in places if place.exists()), None)

@@ -17,7 +17,7 @@ from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.model.pipelines import DEFAULT_COUNT, Kind, PipelineInfo
 from headrace.model.procs import Strategy
 from headrace.pipelines.defining import ProcessorLike, Topics, plan
-from headrace.pipelines.handles import AsyncSystemProc, SystemProc
+from headrace.pipelines.handles import AsyncSystemProc, SystemProc, close_runners
 from headrace.stores import Clock, Durability, Migrate, open_store
 from headrace.worker.registering import (
     WorkerOptions,
@@ -95,10 +95,11 @@ class Headrace(Client):
         return self._run(Call(self._calls.store.pipelines(), _same))  # type: ignore[union-attr]  # as above
 
     def close(self) -> None:
-        """Stop the workers, finish what is under way and release connections.
+        """Stop pipelines and workers, finish what is under way and release connections.
 
         Every later call raises ``NotConnected``.
         """
+        close_runners(self)
         close_workers(self)
         super().close()
 
@@ -159,6 +160,7 @@ class AsyncHeadrace(AsyncClient):
         return await self._run(Call(self._calls.store.pipelines(), _same))  # type: ignore[union-attr]  # as above
 
     async def close(self) -> None:
+        await asyncio.to_thread(close_runners, self)
         await aclose_workers(self)
         await super().close()
 

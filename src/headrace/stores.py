@@ -38,13 +38,16 @@ def open_store(
     patience = seconds("patience", patience)
     parts = parts._replace(options=options)
     is_safe = chosen == "safe"
+    store: Store
     match parts.scheme:
         case "memory":
-            return _memory(parts, patience, clock)
+            store = _memory(parts, patience, clock)
         case "sqlite":
-            return _sqlite(parts, is_safe, migrate, patience, clock)
+            store = _sqlite(parts, is_safe, migrate, patience, clock)
         case _:
-            return _postgres(parts, is_safe, migrate, patience, clock)
+            store = _postgres(parts, is_safe, migrate, patience, clock)
+    store.url = url
+    return store
 
 
 def _memory(parts: StoreUrl, patience: float, clock: Clock | None) -> Store:

@@ -5,9 +5,10 @@ one store.
 """
 
 from faults.children import worker
-from faults.queue_scenes import QUEUE_SCENES
+from faults.queue_scenes import QUEUE_SCENES, run
 from faults.scene import Client, Scene
 from faults.waiting import until
+from headrace.contract.sinks import Fence, Publication, Staged, StagedCount
 from headrace.contract.values import CommitCall, Part
 
 
@@ -131,6 +132,27 @@ def _collected(hr: Client, name: str) -> list[str]:
     return [f"from {first}"] if first else []
 
 
+def _stages(name: str) -> list[Part]:
+    lines = "\n".join(['{"is":"new"}'] * 2)
+    return [Part(name, 2, lines), Part(f"{name}-b", 2, lines), Part(name, 2, lines)]
+
+
+def _staged(hr: Client, name: str) -> None:
+    run(hr, "stage", name.encode().hex(), _stages(name))
+
+
+def _publish(hr: Client, name: str) -> list[str]:
+    counts = (StagedCount(name, 2, 4), StagedCount(f"{name}-b", 1, 2))
+    stages = (Staged(name.encode().hex(), counts),)
+    fence = Fence(sink=name, query="q", batch=0)
+    published = run(hr, "publish", Publication(stages=stages, fence=fence))
+    return sorted(
+        f"{published.ts}-{seq}"
+        for span in published.spans
+        for seq in range(span.first_seq, span.first_seq + span.count)
+    )
+
+
 SCENES = {
     "commit to a new topic": Scene("commit", _nothing, _commit, _new_records),
     "commit": Scene("commit", _first_record, _commit, _new_records),
@@ -143,10 +165,11 @@ SCENES = {
     "ack": Scene("ack", _claimed, _ack, _range_acked),
     "ack_commit": Scene("ack_commit", _ack_commit_again, _ack_commit, _passed_on),
     "ack_commit to a new topic": Scene("ack_commit", _claimed, _ack_commit, _passed_on),
+    "publish": Scene("publish", _staged, _publish, _new_records),
     **QUEUE_SCENES,
 }
 IS_REPEATABLE = {
     *("collect", "commit with a key", "ack", "ack_commit", "ack_commit to a new topic"),
-    *("push with a key", "push with a subject", "upsert"),
+    *("push with a key", "push with a subject", "upsert", "publish"),
 }
 """Scenes that may act twice and have acted once."""

@@ -1,9 +1,8 @@
-"""Producers and consumers of queues, killed, stopped and in each other's way."""
+"""Producers and workers of queues, killed or stopped."""
 
 import random
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,12 @@ from faults.children import consumer, producer
 from faults.crew import Child, Crew
 from faults.queue_checks import SETTINGS, await_silence, check_counts, check_queue, items
 from faults.queue_scenes import run
-from faults.storms import KILLS, SECONDS, storm
+from faults.storms import SECONDS, storm
 from faults.waiting import until
-from headrace.contract.items import Outcome, PushCall, Take
 from headrace.errors import StoreBusy
-from headrace.model.items import Document, ItemState, State
+from headrace.model.items import ItemState, State
 from headrace.testing.ledger import Ledger
 from headrace.testing.postgres import PrivatePostgres
-
-ROUNDS = KILLS // 4
-LIVE = (State.PLANNED, State.PENDING, State.ACTIVE)
-SUBJECTS = "abcdefgh"
 
 pytestmark = pytest.mark.timeout(60 + SECONDS)
 
@@ -96,52 +90,3 @@ def stop_and_take_over(child: Child, store: Any) -> list[ItemState]:
 
     child.process.send_signal(signal.SIGSTOP)
     return until(take, "an item that is not locked")
-
-
-def test_deadlocks_never_reach_a_caller(postgres_url: str, rng: random.Random) -> None:
-    """Many sessions upsert and settle overlapping subjects in any order: all succeed in the end."""
-    # A deadlock is found soon, and found it must be.
-    url = f"{postgres_url}&options=-c%20deadlock_timeout%3D10ms"
-    seeds = [rng.getrandbits(32) for _ in range(8)]
-    with headrace.connect(url) as hr:
-        run(hr, "create_queue", "q", {**SETTINGS, "while_active": "next"}, True)
-        run(hr, "create_queue", "r", {**SETTINGS, "keep": "all"}, True)
-        with ThreadPoolExecutor(len(seeds)) as threads:
-            sessions = [threads.submit(jostle, url, seed) for seed in seeds]
-            for session in sessions:
-                session.result(120)
-        for queue in ("q", "r"):
-            check_counts(hr, queue)
-            subjects = [item.subject for item in items(hr, queue, *LIVE)]
-            assert sorted(subjects) == sorted(set(subjects))
-
-
-def jostle(url: str, seed: int) -> None:
-    """Get in the way of others, at random."""
-    rng = random.Random(seed)
-    with headrace.connect(url) as hr:
-        for n in range(ROUNDS):
-            calls = [jumble(rng, queue) for queue in rng.sample("qr", 2)]
-            run(hr, "push", calls[: rng.randint(1, 2)])
-            queue, token = rng.choice("qr"), f"{seed}-{n}"
-            take = Take(queue=queue, token=token, count=4, lease_ms=60_000)
-            taken = list(run(hr, "claim_items", take).items)
-            rng.shuffle(taken)
-            said = [
-                Outcome(
-                    item=item.id,
-                    token=token,
-                    kind=rng.choice(consumer.KINDS),
-                    delay_ms=0,
-                    pushes=(jumble(rng, rng.choice("qr")),),
-                )
-                for item in taken
-            ]
-            assert all(one.state != "lost" for one in run(hr, "settle", queue, said))
-
-
-def jumble(rng: random.Random, queue: str) -> PushCall:
-    """Some subjects that others have too, in no particular order."""
-    subjects = rng.sample(SUBJECTS, 4)
-    documents = tuple(Document(payload="1", subject=subject) for subject in subjects)
-    return PushCall(queue=queue, documents=documents, mode=rng.choice(["push", "upsert"]))

@@ -138,16 +138,14 @@ def plain(scene: Scene, value: Any) -> str:
     return re.sub(r"item \d+", "item …", words).replace(scene.side.mark, "")
 
 
-def state(scene: Scene, *, has_line: bool = True) -> list[str]:
-    """All that the scene holds, perhaps without the order in which items stand in line."""
+def state(scene: Scene) -> list[str]:
+    """All that the scene holds."""
     shown = []
     for name, view in scene.side.see().items():
         parts = plain_view(scene.side, view)
         waiting = [item for item in view.items if isinstance(item, ItemState)]
         # Who of two that came at once stands before the other is nobody's business.
-        line = [
-            item for item in waiting if item.position and item.id <= scene.side.last and has_line
-        ]
+        line = [item for item in waiting if item.position and item.id <= scene.side.last]
         parts["line"] = [
             scene.side.number(item.id) for item in sorted(line, key=lambda item: item.position)
         ]

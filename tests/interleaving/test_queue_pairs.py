@@ -93,13 +93,8 @@ def serial(order: tuple[int, int], names: tuple[str, str], *, is_late: bool, got
         for number in order:
             with nullcontext() if got[number] is None else only(scene, got[number]):
                 answers[number] = answer(scene, acts[number])
-        after = state(scene, has_line=has_line(names))
+        after = state(scene)
         return [plain(scene, answers[0]), plain(scene, answers[1]), *after]
-
-
-def has_line(names: tuple[str, str]) -> bool:
-    """Whether the order in line is told: see ``test_push_stands_where_the_discipline_says``."""
-    return "turn round" not in names
 
 
 def only(scene: Scene, labels: set[str]) -> Any:
@@ -133,7 +128,7 @@ def check(stage: Any, stepper: Any, clients: list[Any], names: Any, lateness: st
 
     for run in stepper.interleavings(script, interruptions=1):
         assert run.errors == [None, None], (names, lateness, run)
-        after = state(scene, has_line=has_line(names))
+        after = state(scene)
         got = []
         for value in run.results:
             ids = claimed(value)

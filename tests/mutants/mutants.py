@@ -24,6 +24,8 @@ CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
 PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
 PUSHES_ONE = "    is_due boolean;\nbegin\n"
 ENTERS = "    perform pg_advisory_xact_lock_shared(1214603634, queue_id);\n"
+SQLITE_STAGING = "headrace.drivers.sqlite.staging:Staging"
+SINKS = "headrace.contract.sink_rules"
 EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
@@ -785,5 +787,35 @@ MUTANTS = (
         "a limit lets one more through",
         ("tests/model/test_limits.py", "buckets_decide"),
         (Patch(f"{LIMITS}:Bounds.refusal", "+ count > check.limit", "> check.limit"),),
+    ),
+    Mutant(
+        "what is staged is not counted",
+        contract("sqlite", "what_is_missing"),
+        (Patch(f"{SQLITE_STAGING}._copy", "check_stage(stage, found)", "pass"),),
+    ),
+    Mutant(
+        "what is staged in tables is not counted",
+        contract("postgres", "what_is_missing"),
+        (Patch("headrace.drivers.postgres.staging:check_counts", "check_stage(stage,", "str("),),
+    ),
+    Mutant(
+        "a batch is published at each replay",
+        contract("sqlite", "batch_is_published_once"),
+        (Patch(f"{SINKS}:replayed", "fence.batch > sink.batch", "fence.batch >= sink.batch"),),
+    ),
+    Mutant(
+        "an older batch is skipped",
+        contract("memory", "older_batch"),
+        (Patch(f"{SINKS}:replayed", "if fence.batch < sink.batch", "if fence.batch < 0"),),
+    ),
+    Mutant(
+        "a new query takes a sink over",
+        contract("sqlite", "another_query"),
+        (Patch(f"{SINKS}:replayed", "sink.query != fence.query", "not sink.query"),),
+    ),
+    Mutant(
+        "records stand in the order of staging",
+        contract("postgres", "order_of_the_stages"),
+        (SqlPatch("postgres", "number_staged", "order by s.place, u.id", "order by u.id"),),
     ),
 )

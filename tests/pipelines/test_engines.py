@@ -1,12 +1,17 @@
 """One suite, two engines, the same results."""
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headrace
 from headrace import Headrace
-from headrace.errors import InvalidOption, ProcDisabled
+from headrace.errors import InvalidOption, ProcDisabled, SparkUnavailable
+from headrace.pipelines.processors import find, processor_of
+from headrace.pipelines.rows import Rows
+from headrace.pipelines.spark_engine import SparkEngine
 
 On = dict[str, Any]
 
@@ -226,3 +231,129 @@ def test_every_store_will_do(on: On, store: str, request: pytest.FixtureRequest)
         assert made.run_once(**on) == 5
         assert bodies(hr, "out") == [{"n": n} for n in (0, 1, 3, 4)]
         assert len(bodies(hr, "p-dead")) == 1
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_large_claims_are_read_and_staged_by_executors(
+    spark: Any, store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one claim, to every target, in order; dead letters of before are left out."""
+    monkeypatch.setattr("headrace.pipelines.lanes.LARGE", 100)
+    with headrace.connect(request.getfixturevalue(f"{store}_url")) as hr:
+        for first in range(0, 500, 50):
+            hr.commit_many("in", [{"n": n} for n in range(first, first + 50)])
+        proc = hr.proc("p", topic="in", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        claim = proc.claim(count=9)
+        claim.reclaim(failed=claim[5])
+        made = hr.system_proc(
+            "p", source="in", to=["a", "b"], processor="pipeline_jobs:double", count=100_000
+        )
+        assert made.run_once(spark=spark) == 499
+        expected = [n * 2 for n in range(500) if n != 5]
+        assert [body["n"] for body in bodies(hr, "a")] == expected
+        assert bodies(hr, "a") == bodies(hr, "b")
+        assert proc.inspect().last_acked_range.split("..")[0].endswith("-0")
+        assert len({record.ts for record in hr.range("a")}) == 1, "it was not one publication"
+        # What leaves nothing to stage is acked all the same.
+        hr.commit_many("in", [{"n": 0}] * 200)
+        hr.system_proc("p", source="in", to="a", processor="pipeline_jobs:by_size", count=100_000)
+        assert made.run_once(spark=spark) == 200
+        assert (made.lag().records, hr.length("a")) == (0, 499)
+
+
+@pytest.mark.parametrize("processor", ["picky", "texts"])
+def test_a_record_that_fails_in_a_large_claim_is_isolated_too(
+    hr: Headrace, spark: Any, monkeypatch: pytest.MonkeyPatch, processor: str
+) -> None:
+    monkeypatch.setattr("headrace.pipelines.lanes.LARGE", 100)
+    fill(hr, 400, bad=(150, 320))
+    made = hr.system_proc(
+        "p",
+        source="in",
+        to="out",
+        processor=f"pipeline_jobs:{processor}",
+        count=100_000,
+        max_reclaims=2,
+        on_max_reclaims_reached="dead_letter",
+    )
+    assert made.run_once(spark=spark) == 400
+    assert bodies(hr, "out") == [{"n": n} for n in range(400) if n not in (150, 320)]
+    assert [letter["body"]["n"] for letter in bodies(hr, "p-dead")] == [150, 320]
+
+
+def test_a_frame_function_runs_on_spark_only(hr: Headrace, spark: Any) -> None:
+    """A record that makes it fail is found by calling it with ever fewer."""
+    fill(hr, 6, bad=(4,))
+    made = hr.system_proc(
+        "p",
+        source="in",
+        to="out",
+        processor="pipeline_jobs:frame",
+        max_reclaims=1,
+        on_max_reclaims_reached="dead_letter",
+    )
+    with pytest.raises(InvalidOption, match=r"pipeline_jobs:frame takes a Spark DataFrame"):
+        made.run_once(engine="inline")
+    assert made.run_once(spark=spark) == 6
+    assert bodies(hr, "out") == [{"n": n * 10, "seq": n} for n in (0, 1, 2, 3, 5)]
+    assert [letter["body"]["n"] for letter in bodies(hr, "p-dead")] == [4]
+
+
+def test_what_cannot_be_pickled_is_named_before_anything_is_claimed(
+    hr: Headrace, spark: Any
+) -> None:
+    fill(hr, 1)
+    lock = threading.Lock()
+
+    def locked(body: Any) -> Any:
+        with lock:
+            return body
+
+    made = hr.system_proc("p", source="in", to="out", processor=locked)
+    with pytest.raises(InvalidOption, match=r"locked cannot be sent to Spark's executors.*lock"):
+        made.run_once(spark=spark)
+    assert made.inspect().procs[0].claimed is None
+    assert made.run_once(engine="inline") == 1
+
+
+def test_what_executors_cannot_import_is_named(
+    hr: Headrace, spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A module that only the driver has; nothing is lost, and nothing counted."""
+    fill(hr, 1)
+    (tmp_path / "only_here.py").write_text("def f(body):\n    return body\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = hr.system_proc("p", source="in", to="out", processor="only_here:f")
+    engine = SparkEngine.open(master=None, spark=spark)
+    processor = processor_of(find("only_here:f"), kind=None, reference="only_here:f")
+    (tmp_path / "only_here.py").unlink()
+    rows = Rows("in", [0], [1], ["{}"], [None])
+    with pytest.raises(SparkUnavailable, match=r"cannot load the processor only_here:f.*local"):
+        engine.process(processor, rows, max_body=100, is_separate=False)
+    assert made.inspect().procs[0].reclaims == 0
+
+
+def test_a_large_claim_of_a_frame_function_is_read_and_staged_by_executors(
+    hr: Headrace, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails does not say where: then few are taken, until the record is found."""
+    monkeypatch.setattr("headrace.pipelines.lanes.LARGE", 100)
+    fill(hr, 300)
+    made = hr.system_proc(
+        "p", source="in", to=["a", "b"], processor="pipeline_jobs:frame", count=100_000
+    )
+    assert made.run_once(spark=spark) == 300
+    assert bodies(hr, "a") == bodies(hr, "b") == [{"n": n * 10, "seq": n} for n in range(300)]
+    assert len({record.ts for record in hr.range("a")}) == 1, "it was not one publication"
+    hr.commit_many("in", [{"n": n, **({"bad": 1} if n == 120 else {})} for n in range(200)])
+    with pytest.raises(ProcDisabled, match="bad"):
+        hr.system_proc(
+            *("p",),
+            source="in",
+            to="c",
+            processor="pipeline_jobs:frame",
+            count=100_000,
+            max_reclaims=1,
+        ).run_once(spark=spark)
+    assert len(bodies(hr, "c")) == 120
+    assert made.inspect().procs[0].position == 420

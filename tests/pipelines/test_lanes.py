@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import headrace
+from headrace.errors import InvalidOption
 from headrace.pipelines.beats import Pulse
 from headrace.pipelines.lanes import Functions, Lane
 from headrace.pipelines.processors import Processor
@@ -25,6 +26,9 @@ class Told:
     def check(self, processor: Processor) -> None:
         pass
 
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        return False
+
     def process(
         self, processor: Processor, rows: Rows, *, max_body: int, is_separate: bool
     ) -> list[Piece]:
@@ -38,8 +42,8 @@ class Told:
         pass
 
 
-def lane_of(hr: headrace.Headrace, engine: Told, **options: Any) -> Lane:
-    hr.system_proc("p", source="in", to="out", processor="pipeline_jobs:double", **options)
+def lane_of(hr: headrace.Headrace, engine: Told, source: str = "in", **options: Any) -> Lane:
+    hr.system_proc("p", source=source, to="out", processor="pipeline_jobs:double", **options)
     store = hr._store
     defined = store.run(store.definition("p"))
     return Lane(
@@ -119,9 +123,10 @@ def test_a_letter_has_all_its_tries(hr: headrace.Headrace) -> None:
         [bad(0), good(2), bad(3), good(4)],
         [bad(3)],
     )
-    lane = lane_of(hr, engine, count=2, max_reclaims=2, on_max_reclaims_reached="dead_letter")
+    hr.commit_many("late", [{"n": n} for n in range(2)])
+    lane = lane_of(hr, engine, "late", max_reclaims=2, on_max_reclaims_reached="dead_letter")
     assert lane.step().what == "failed"
-    hr.system_proc("p", source="in", to="out", processor="pipeline_jobs:double", count=5)
+    hr.commit_many("late", [{"n": n} for n in range(2, 5)])
     assert lane.step().moved == 3
     assert [letter.body["body"]["n"] for letter in hr.range("p-dead")] == [0]
     assert lane.step().what == "failed"
@@ -134,3 +139,46 @@ def test_trouble_of_the_engine_is_not_the_records_fault(hr: headrace.Headrace) -
     lane = lane_of(hr, engine, max_reclaims=1)
     assert lane.step().moved == 5
     assert hr.proc("p").inspect().reclaims == 0
+
+
+@pytest.mark.parametrize("count", [2, 1000])
+def test_a_change_between_two_looks_counts_for_the_claim(
+    hr: headrace.Headrace, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Said after the lane has looked, and before it claims: the claim is under what was said."""
+    engine = Told([good(0, min(count, 5) - 1)])
+    lane = lane_of(hr, engine)
+    store = hr._store
+    claim = store.claim
+
+    def late(*args: Any) -> Any:
+        hr.system_proc("p", source="in", to="new", processor="pipeline_jobs:triple", count=count)
+        return claim(*args)
+
+    monkeypatch.setattr(store, "claim", late)
+    assert lane.step().moved == min(count, 5)
+    assert (hr.length("new"), out(hr)) == (min(count, 5), [])
+    assert hr.proc("p").inspect().position == min(count, 5)
+
+
+def test_a_processor_that_is_gone_is_told_and_costs_one_try(
+    hr: headrace.Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is given back; from then on nothing is claimed until it is there again."""
+    lane = lane_of(hr, Told([good(0, 4)]))
+    store = hr._store
+    claim = store.claim
+
+    def late(*args: Any) -> Any:
+        hr.system_proc("p", source="in", to="out", processor="nowhere:nothing")
+        return claim(*args)
+
+    monkeypatch.setattr(store, "claim", late)
+    for _ in range(3):
+        with pytest.raises(InvalidOption, match="nowhere"):
+            lane.step()
+    info = hr.proc("p").inspect()
+    assert (info.reclaims, info.claimed) == (1, None)
+    monkeypatch.undo()
+    hr.system_proc("p", source="in", to="out", processor="pipeline_jobs:double")
+    assert lane.step().moved == 5

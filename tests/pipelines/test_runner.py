@@ -75,6 +75,8 @@ def test_many_pipelines_run_together_and_feed_each_other(hr: Headrace) -> None:
         hr.commit_many("t0", [{"n": n} for n in range(100)])
         eventually(lambda: len(bodies(hr, "t5")) == 100)
         hr.wait_for_procs(names, timeout=PATIENCE)
+        # A runner counts what it has acked a moment after it is acked.
+        eventually(lambda: all(each.moved == 100 for each in runner.progress()))
         progress = {each.pipeline: each for each in runner.progress()}
     assert bodies(hr, "t5") == [n * 32 for n in range(100)]
     assert sorted(progress) == names
@@ -140,6 +142,25 @@ def test_a_claim_that_was_lost_commits_nothing(hr: Headrace) -> None:
     made = hr.system_proc("p", source="in", to="out", processor=interrupted)
     assert made.run_once(engine="inline") == 2
     assert (bodies(hr, "out"), calls) == ([1, 2], [1, 2, 1, 2])
+
+
+def test_a_client_that_closes_stops_its_pipelines(sqlite_url: str) -> None:
+    """When the claims under way are acked, and without a word of complaint."""
+    begun = threading.Event()
+
+    def slow(body: Any) -> Any:
+        begun.set()
+        sleep(0.1)
+        return body
+
+    with headrace.connect(sqlite_url) as hr:
+        hr.commit("in", {"n": 1})
+        made = hr.system_proc("p", source="in", to="out", processor=slow)
+        made.start(engine="inline")
+        assert begun.wait(PATIENCE)
+    made.stop()
+    with headrace.connect(sqlite_url) as hr:
+        assert bodies(hr, "out") == [1]
 
 
 def test_what_is_said_anew_counts_from_the_next_claim_on(hr: Headrace) -> None:

@@ -4,12 +4,15 @@ import doctest
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -53,7 +56,8 @@ def no_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url, request):
     monkeypatch.chdir(tmp_path)
-    if "pipelines import session" in document.read_text("utf-8"):
+    text = document.read_text("utf-8")
+    if "pipelines import session" in text or ".run_once()" in text:
         request.getfixturevalue("spark")
     names: dict = {"__name__": document.stem}
     try:
@@ -95,10 +99,10 @@ def run_sql(source: str, postgres: PrivatePostgres, postgres_url: str) -> list:
     return rows
 
 
-def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys):
+def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys, spark):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(ROOT / "README.md"))
-    example, queues = [text for language, _, text in found if language == "python"]
+    example, queues, pipeline = [text for language, _, text in found if language == "python"]
     [shown] = [text for language, _, text in found if language == "text"]
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
@@ -107,14 +111,37 @@ def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch,
     hr, give_up = names["hr"], time.monotonic() + 30
     while hr.compute_stats("mail")[0].processed < 2 and time.monotonic() < give_up:
         hr.queue("mail").errors(limit=1)
+    exec(compile(pipeline, "README.md", "exec"), names)
+    assert [record.body["tax"] for record in hr.range("taxed")] == [14.82, 91.2]
     hr.close()
     assert "welcome bob attempt 1" in capsys.readouterr().out
 
 
-def test_the_demo_ends_by_itself(capsys):
-    source = (ROOT / "examples" / "demo.py").read_text("utf-8")
-    exec(compile(source, "demo.py", "exec"), {"__name__": "__main__"})
-    assert "0 records behind" in capsys.readouterr().out
+def test_the_demo_ends_by_itself(tmp_path):
+    """With what it promises: nothing lost, a table, and a chart that is an image."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "demo.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    steps = [line[:13].split() for line in done.stdout.splitlines()[:6]]
+    assert [step[1] for step in steps] == [
+        "connect",
+        "spark",
+        "commit",
+        "pipeline",
+        "stream",
+        "worker",
+    ]
+    assert len(re.findall(r"^ +\d+( +[\d,]+){3}$", done.stdout, re.MULTILINE)) == 12
+    chart = ET.parse(tmp_path / "demo.svg").getroot()
+    assert len(chart.findall("{http://www.w3.org/2000/svg}rect")) == 36
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
 
 
 @pytest.mark.parametrize("name", headrace.__all__)

@@ -404,13 +404,46 @@ def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch):
         places.place_of("sqlite:///flow.db")
 
 
-def test_a_file_must_be_the_same_for_executors(tmp_path, monkeypatch):
+@pytest.fixture
+def no_store_open(monkeypatch):
+    """Stores that are opened by their place, closed at the end."""
+    found = {}
+    monkeypatch.setattr(places, "_opened", found)
+    yield found
+    for store in found.values():
+        store.close()
+
+
+def test_a_few_stores_stay_open_and_no_more(tmp_path, no_store_open):
+    made = []
+    for number in range(places.KEPT_OPEN + 2):
+        url = f"sqlite:///{tmp_path}/{number}.db"
+        headrace.connect(url).close()
+        made.append(places.place_of(url))
+        places.opened(made[-1])
+        places.opened(made[0])
+    assert list(no_store_open) == [*made[-places.KEPT_OPEN + 1 :], made[0]]
+
+
+def test_a_file_that_took_the_place_of_another_is_opened_anew(tmp_path, no_store_open):
+    path = tmp_path / "flow.db"
+    lengths = []
+    for count in (1, 2):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        with headrace.connect(f"sqlite:///{path}") as hr:
+            hr.commit_many("orders", [{}] * count)
+        store = places.opened(places.place_of(f"sqlite:///{path}"))
+        lengths.append(store.run(store.topic_info("orders")).length)
+    assert lengths == [1, 2]
+
+
+def test_a_file_must_be_the_same_for_executors(tmp_path, monkeypatch, no_store_open):
     """On another machine the path may lead to nothing, or to something else."""
     url = f"sqlite:///{tmp_path}/with space.db"
     headrace.connect(url).close()
     place = pickle.loads(pickle.dumps(places.place_of(places.absolute(url))))
     assert places.opened(place) is places.opened(place)
-    places._opened.pop(place.url).close()
     other = place._replace(file=(1, 2))
     with pytest.raises(UnsupportedStore, match=r"local\[\*\]; on a cluster .* PostgreSQL"):
         places.opened(other)

@@ -144,6 +144,13 @@ class ProcStore(Protocol):
         """
         ...
 
+    def claim_span(self, proc: str, token: str, count: int) -> Op[ClaimResult]:
+        """``claim`` without the records: the answer has no batches, and no bytes limit it.
+
+        For many records, which others read by their seqs, as many at once as they are.
+        """
+        ...
+
     def claim_any(
         self, procs: Sequence[str], token: str, count: int, max_bytes: int
     ) -> Op[ClaimResult]:
@@ -341,7 +348,11 @@ class Store(
 
     A store may be used from many threads, or from many tasks of one event loop. After a
     fork the child opens connections of its own.
+
+    ``url`` is what it was opened with, for other processes that are to open the same one.
     """
+
+    url: str
 
     @property
     def name(self) -> str:

@@ -66,6 +66,7 @@ class Runner:
     """The shared half of a store: retries, telemetry, blocking and async execution."""
 
     name = "store"
+    url = ""
 
     def __init__(self, *, patience: float = DEFAULT_PATIENCE) -> None:
         self.patience = patience

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from headrace.errors import InvalidBody
+from headrace.errors import InvalidBody, SparkUnavailable
 from headrace.pipelines.arrow import batch_of, lines_of_table
 from headrace.pipelines.processors import Processor
 from headrace.pipelines.results import Piece, lines_of, piece_of, said
@@ -45,6 +45,8 @@ def bisected(whole: Callable[[Rows], Sequence[str]], rows: Rows) -> list[Piece]:
     """The rows in as few pieces as will do, up to the first record that fails."""
     try:
         return [Piece(rows.seqs[0], rows.seqs[-1], whole(rows))]
+    except SparkUnavailable:
+        raise  # nothing of it is a record's fault
     except CULPRIT as error:
         if rows.count == 1:
             return [Piece(rows.seqs[0], rows.seqs[0], error=said(error))]

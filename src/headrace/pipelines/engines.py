@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
+from headrace.contract.sinks import Staged
 from headrace.errors import InvalidOption
 from headrace.pipelines.calling import call, close_loop
 from headrace.pipelines.processors import Processor
@@ -14,10 +16,41 @@ EngineName = Literal["spark", "inline"]
 ENGINES: tuple[EngineName, ...] = ("spark", "inline")
 
 
+LARGE = 50_000
+"""From so many records on a claim is worth to be shared out, and not to be sent around."""
+
+
+class Span(NamedTuple):
+    """A claim whose records executors read by themselves."""
+
+    topic: str
+    first_seq: int
+    last_seq: int
+    skipped: Sequence[int]
+    targets: Sequence[str]
+
+
+class SpanOutcome(NamedTuple):
+    """What was staged for a span; with the first record that failed, if one did."""
+
+    stages: tuple[Staged, ...]
+    failed_seq: int | None
+
+
 class Engine(Protocol):
     """Turns the rows of a claim into pieces. Used by many threads at once."""
 
     name: EngineName
+
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        """Whether it can process records of a store that it is only told the place of."""
+        ...
+
+    def process_span(
+        self, processor: Processor, span: Span, url: str, *, max_body: int
+    ) -> SpanOutcome:
+        """Process a claim and stage its results, to be published with its ack."""
+        ...
 
     def check(self, processor: Processor) -> None:
         """``InvalidOption`` if it cannot run such a processor."""
@@ -38,6 +71,14 @@ class InlineEngine:
     """Calls processors here: no JVM, no wait."""
 
     name: EngineName = "inline"
+
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        return False
+
+    def process_span(
+        self, processor: Processor, span: Span, url: str, *, max_body: int
+    ) -> SpanOutcome:
+        raise NotImplementedError
 
     def check(self, processor: Processor) -> None:
         if processor.kind == "frame":

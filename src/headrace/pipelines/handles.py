@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Self
+from weakref import WeakKeyDictionary, WeakSet
 
 from headrace.client.calls import Call
 from headrace.client.clients import AsyncClient, Client
@@ -17,8 +19,12 @@ from headrace.model.position import check_offset
 from headrace.model.procs import Lag
 from headrace.pipelines.engines import Engine, EngineName, open_engine
 from headrace.pipelines.runner import PipelineRunner
+from headrace.worker.workers import DEFAULT_GRACE
 
 Function = Callable[..., Any]
+
+_lock = threading.Lock()
+_runners: WeakKeyDictionary[Client | AsyncClient, WeakSet[PipelineRunner]] = WeakKeyDictionary()
 
 
 def runner_of(
@@ -30,13 +36,21 @@ def runner_of(
     """What runs pipelines of a client on an engine."""
     calls = client._calls  # noqa: SLF001  # raises when the client is closed
     store: Any = client._store  # noqa: SLF001  # a pipeline is part of its client
-    return PipelineRunner(
-        store,
-        engine,
-        names=names,
-        inline=inline,
-        max_body=calls.max_body,
-    )
+    runner = PipelineRunner(store, engine, names=names, inline=inline, max_body=calls.max_body)
+    with _lock:
+        _runners.setdefault(client, WeakSet()).add(runner)
+    return runner
+
+
+def close_runners(client: Client | AsyncClient, grace: float = DEFAULT_GRACE) -> None:
+    """Stop what runs pipelines of a client, which is about to be closed."""
+    with _lock:
+        running = list(_runners.get(client, ()))
+    for runner in running:
+        runner.stop()
+    over = monotonic() + grace
+    for runner in running:
+        runner.wait(max(over - monotonic(), 0.0))
 
 
 class _Handle:

@@ -16,7 +16,9 @@ from headrace.errors import UnknownStore, UnsupportedStore
 from headrace.model.url import masked, parse_url, with_options
 from headrace.stores import open_store
 
-_opened: dict[str, Store] = {}
+# A worker of Spark's serves many queries, one after another; the last few stores stay open.
+KEPT_OPEN = 4
+_opened: dict[Place, Store] = {}
 
 
 class Place(NamedTuple):
@@ -54,9 +56,11 @@ def opened(place: Place) -> Store:
     """The store at a place, opened once in this process; it must have been made before."""
     if place.machine:
         _check_same_file(place)
-    store = _opened.get(place.url)
-    if store is None:
-        store = _opened[place.url] = open_store(place.url, migrate="off")
+    # By the place and not by its URL: another file may have taken the path.
+    store = _opened.pop(place, None) or open_store(place.url, migrate="off")
+    _opened[place] = store
+    while len(_opened) > KEPT_OPEN:
+        _opened.pop(next(iter(_opened))).close()
     return store
 
 

@@ -11,7 +11,7 @@ import msgspec
 from headrace.contract.values import ClaimResult
 from headrace.errors import MalformedRecord
 from headrace.model.position import record_id
-from headrace.model.record import Record
+from headrace.model.record import Batch, Record
 
 _decode_lines = msgspec.json.Decoder().decode_lines
 _decode_headers = msgspec.json.Decoder(dict[str, str] | None).decode
@@ -30,21 +30,26 @@ class Rows:
     @classmethod
     def of(cls, claim: ClaimResult) -> Rows:
         """The rows that a claim handed out."""
+        found = cls.within(claim.topic, claim.batches, claim.first_seq, claim.last_seq)
+        return found.without(claim.skipped) if claim.skipped else found
+
+    @classmethod
+    def within(cls, topic: str, batches: Sequence[Batch], low: int, high: int) -> Rows:
+        """The rows from one seq to another of stored batches."""
         seqs: list[int] = []
         times: list[int] = []
         bodies: list[str] = []
         headers: list[str | None] = []
-        for batch in claim.batches:
-            first = max(claim.first_seq, batch.base_seq) - batch.base_seq
-            stop = min(claim.last_seq, batch.last_seq) - batch.base_seq + 1
+        for batch in batches:
+            first = max(low, batch.base_seq) - batch.base_seq
+            stop = min(high, batch.last_seq) - batch.base_seq + 1
             size = max(stop - first, 0)
             seqs += range(batch.base_seq + first, batch.base_seq + first + size)
             times += [batch.ts] * size
             bodies += batch.body.split("\n", stop)[first:stop]
             beside = batch.headers
             headers += [None] * size if beside is None else beside.split("\n", stop)[first:stop]
-        found = cls(claim.topic, seqs, times, bodies, headers)
-        return found.without(claim.skipped) if claim.skipped else found
+        return cls(topic, seqs, times, bodies, headers)
 
     @property
     def count(self) -> int:

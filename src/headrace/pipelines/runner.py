@@ -55,6 +55,8 @@ class PipelineRunner:
         self._max_body = max_body
         self._pulse = Pulse(store)
         self._is_stopped = threading.Event()
+        self._is_ended = threading.Event()
+        self._is_ended.set()
         self._is_once = False
         self._lock = threading.Lock()
         self._threads: dict[str, threading.Thread] = {}
@@ -70,6 +72,7 @@ class PipelineRunner:
         good ends the run with its error.
         """
         self._is_once = once
+        self._is_ended.clear()
         try:
             # Whatever cannot be found or run is told before anything is claimed.
             for defined in self._defined():
@@ -82,6 +85,7 @@ class PipelineRunner:
             self.stop()
             self._join()
             self._pulse.close()
+            self._is_ended.set()
         if self._failure is not None:
             raise self._failure
         return sum(meter.moved for meter in self._meters.values())
@@ -92,6 +96,12 @@ class PipelineRunner:
         with self._lock:
             for waiter in self._waiters:
                 waiter.wake()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of ``run``, if it runs; whether it has ended. Not for its own threads."""
+        if threading.current_thread() in self._threads.values():
+            return False
+        return self._is_ended.wait(seconds)
 
     def progress(self) -> list[PipelineProgress]:
         """How far each pipeline is, by name. Asks the store for the lag."""
@@ -122,7 +132,11 @@ class PipelineRunner:
                     max_body=self._max_body,
                 )
                 thread = self._threads[lane.proc] = threading.Thread(
-                    target=self._work, args=(work, meter), name=f"headrace-{lane.proc}"
+                    target=self._work,
+                    args=(work, meter),
+                    name=f"headrace-{lane.proc}",
+                    # A process that ends without a stop must not wait for records for ever.
+                    daemon=True,
                 )
             thread.start()
 

@@ -1,7 +1,8 @@
 """The Spark engine: a claim goes to the executors as Arrow, and comes back as pieces.
 
 Small claims travel through the driver: no source or sink has to be planned for them, which
-would cost more than the work (``mapInArrow`` on a table that is at hand).
+would cost more than the work (``mapInArrow`` on a table that is at hand). Of large ones executors
+are told the place, and read and stage by themselves: see ``spark_spans``.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import InvalidOption, SparkUnavailable
+from headrace.model.url import parse_url
 from headrace.pipelines.arrow import batch_of, lines_of_table
-from headrace.pipelines.calling import bisected
-from headrace.pipelines.engines import EngineName
+from headrace.pipelines.calling import CULPRIT, bisected
+from headrace.pipelines.engines import EngineName, Span, SpanOutcome
+from headrace.pipelines.places import absolute, place_of
 from headrace.pipelines.processors import Processor
 from headrace.pipelines.results import Piece
 from headrace.pipelines.rows import Rows
-from headrace.pipelines.session import need_spark, session
+from headrace.pipelines.session import first_line, need_spark, session
+from headrace.pipelines.source.ranges import SeqRange, split
+from headrace.pipelines.spark_spans import OUTCOME as SPAN_OUTCOME
+from headrace.pipelines.spark_spans import FrameTask, SpanTask
+from headrace.pipelines.spark_spans import decoded as decoded_spans
 from headrace.pipelines.spark_task import CANNOT_LOAD, OUTCOME, Shipped, Task, decoded
 
 if TYPE_CHECKING:
@@ -75,6 +82,26 @@ class SparkEngine:
         except Exception as error:
             raise self._explained(error) from error
 
+    def takes_spans(self, processor: Processor, url: str) -> bool:
+        """Of stores that other processes can open."""
+        return parse_url(url).scheme != "memory"
+
+    def process_span(
+        self, processor: Processor, span: Span, url: str, *, max_body: int
+    ) -> SpanOutcome:
+        """A task for each core reads its stretch, processes it and stages the results."""
+        if processor.kind == "frame":
+            return self._span_through_frame(processor, span, url, max_body)
+        pa = need_spark("pyarrow")
+        task = SpanTask(self._ship(processor), place_of(url), span, max_body)
+        whole = SeqRange(span.topic, span.first_seq, span.last_seq)
+        parts = [{"first": part.first, "last": part.last} for part in split([whole], self._cores)]
+        frame = self._spark.createDataFrame(pa.Table.from_pylist(parts))
+        try:
+            return decoded_spans(frame.mapInArrow(task, SPAN_OUTCOME).toArrow())
+        except Exception as error:
+            raise self._explained(error) from error
+
     def rest(self) -> None:
         """Nothing of the session belongs to one thread."""
 
@@ -86,14 +113,41 @@ class SparkEngine:
         return frame.coalesce(min(tasks, -(-rows.count // ROWS_PER_TASK)))
 
     def _through_frame(self, processor: Processor, rows: Rows, max_body: int) -> Sequence[str]:
-        result = processor.function(self._frame(rows, tasks=self._cores))
+        result = _called(processor, self._frame(rows, tasks=self._cores))
         if result is None:
             return ()
-        if not hasattr(result, "toArrow"):
-            raise TypeError(
-                f"a DataFrame processor returns a DataFrame or None, not {type(result).__name__}"
-            )
-        return lines_of_table(result.toArrow(), max_body=max_body)
+        try:
+            return lines_of_table(result.toArrow(), max_body=max_body)
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def _span_through_frame(
+        self, processor: Processor, span: Span, url: str, max_body: int
+    ) -> SpanOutcome:
+        """The source for DataFrames, the function, and what the sink for DataFrames is made of.
+
+        Whatever fails does not say which record it was: then all of them are suspected.
+        """
+        source = self._spark.read.format("headrace").options(
+            url=absolute(url),
+            topic=span.topic,
+            start=f":{span.first_seq}",
+            end=f":{span.last_seq}",
+        )
+        records = source.load()
+        if span.skipped:
+            records = records.where(~records["seq"].isin(list(span.skipped)))
+        task = FrameTask(place_of(url), tuple(span.targets), max_body)
+        try:
+            result = _called(processor, records)
+            if result is None:
+                return SpanOutcome((), None)
+            return decoded_spans(result.mapInArrow(task, SPAN_OUTCOME).toArrow())
+        except CULPRIT as error:
+            explained = self._explained(error) if isinstance(error, Exception) else error
+            if isinstance(explained, SparkUnavailable):
+                raise explained from error
+            return SpanOutcome((), span.last_seq)
 
     def _ship(self, processor: Processor) -> Shipped:
         with self._lock:
@@ -102,8 +156,20 @@ class SparkEngine:
                 found = self._shipped[processor] = _shipped(processor)
             return found
 
+    def _is_over(self) -> bool:
+        """Whether the JVM, or the session in it, is gone."""
+        try:
+            return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001  # no other way
+        except Exception:
+            # There is nobody left to ask.
+            return True
+
     def _explained(self, error: Exception) -> Exception:
         """An error of Spark's in a line, where it is one we know."""
+        if self._is_over():
+            return SparkUnavailable(
+                f"the Spark session has ended: {first_line(str(error))}", missing="spark"
+            )
         text = str(error)
         master = self._spark.sparkContext.master
         missing = _NO_PACKAGE.search(text)
@@ -121,6 +187,15 @@ class SparkEngine:
                 missing="processor",
             )
         return error
+
+
+def _called(processor: Processor, frame: DataFrame) -> DataFrame | None:
+    result: DataFrame | None = processor.function(frame)
+    if result is not None and not hasattr(result, "mapInArrow"):
+        raise TypeError(
+            f"a DataFrame processor returns a DataFrame or None, not {type(result).__name__}"
+        )
+    return result
 
 
 def _shipped(processor: Processor) -> Shipped:

@@ -45,7 +45,7 @@ class Task:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         pa = need_spark("pyarrow")
-        processor = _unpacked(self.shipped)
+        processor = unpacked(self.shipped)
         if processor.kind == "batch":
             # All records of a partition at once, however they travelled.
             batches = iter(pa.Table.from_batches(list(batches)).combine_chunks().to_batches())
@@ -86,7 +86,7 @@ def _encoded(pieces: Sequence[Piece]) -> Any:
 
 
 @lru_cache(maxsize=100)
-def _unpacked(shipped: Shipped) -> Processor:
+def unpacked(shipped: Shipped) -> Processor:
     """The processor, once for each worker."""
     for path in shipped.paths:
         if path not in sys.path and Path(path).exists():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -24,6 +25,10 @@ class Source(Protocol):
 
     def drain(self) -> None:
         """Take what has come, without blocking; ``OSError`` if the source is dead."""
+        ...
+
+    def keep(self) -> None:
+        """Do what it needs from time to time; ``OSError`` if the source is dead."""
         ...
 
     def close(self) -> None:
@@ -97,7 +102,7 @@ class Waiter:
         for descriptor in self._descriptors():
             poller.register(descriptor, select.POLLIN)
         hints = poller.poll(max(0.0, min(seconds, POLL)) * 1000)
-        self._drain()
+        self._drain([descriptor for descriptor, _ in hints])
         return bool(hints)
 
     async def await_hint(self, seconds: float) -> bool:
@@ -115,7 +120,7 @@ class Waiter:
         finally:
             for descriptor in descriptors:
                 loop.remove_reader(descriptor)
-        self._drain()
+        self._drain(descriptors if hint.is_set() else ())
         return hint.is_set()
 
     def _descriptors(self) -> list[int]:
@@ -124,17 +129,19 @@ class Waiter:
             found.append(self._source.fileno())
         return found
 
-    def _drain(self) -> None:
-        try:
-            while os.read(self._reading, 4096):
-                pass
-        except BlockingIOError:
-            pass
+    def _drain(self, readable: Collection[int]) -> None:
+        """Take what has come; what is left, if there is more, only ends the next wait at once."""
+        if self._reading in readable:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._reading, 4096)
         if self._source is None:
             self._ensure_source()
             return
         try:
-            self._source.drain()
+            if self._source.fileno() in readable:
+                self._source.drain()
+            else:
+                self._source.keep()
         except OSError:
             # Looking every POLL seconds is good enough until it is back.
             self._source.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import os
@@ -27,11 +28,11 @@ class FileWatch:
         return self._descriptor
 
     def drain(self) -> None:
-        try:
-            while os.read(self._descriptor, 4096):
-                pass
-        except BlockingIOError:
-            pass
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, 4096)
+
+    def keep(self) -> None:
+        """Nothing wears off here."""
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from headrace.contract.op import Op
 from headrace.contract.shared import ack_outcome, check_known, check_token, meant, repeated_ack
 from headrace.contract.values import (
@@ -21,6 +23,8 @@ from headrace.model.codec import dead_letter
 from headrace.model.names import dead_topic
 from headrace.model.position import FROM_NOW, FROM_START, parse_end, record_id
 from headrace.model.procs import Hold, Lag, ProcChanges, ProcInfo, ProcState
+
+ENTIRE = 2**62
 
 
 class MemoryProcs(MemoryTopics):
@@ -55,6 +59,12 @@ class MemoryProcs(MemoryTopics):
 
     def claim(self, proc: str, token: str, count: int, max_bytes: int) -> Op[ClaimResult]:
         return immediate("claim", lambda: self._claim(proc, token, count, max_bytes))
+
+    def claim_span(self, proc: str, token: str, count: int) -> Op[ClaimResult]:
+        def act() -> ClaimResult:
+            return replace(self._claim(proc, token, count, ENTIRE), batches=())
+
+        return immediate("claim_span", act)
 
     def _claim(self, name: str, token: str, count: int, max_bytes: int) -> ClaimResult:
         state, hold = self._get(name)

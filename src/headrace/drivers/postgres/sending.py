@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -17,9 +18,30 @@ DIVIDER = "\x1e"
 NULL = "\x15"
 
 
+class OwnConnection(psycopg.Connection[Any]):
+    """One of ours, with a cursor that is used again: to make one is a good part of the work."""
+
+    @cached_property
+    def own_cursor(self) -> psycopg.Cursor[Any]:
+        return self.cursor(row_factory=dict_row)
+
+
+class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
+    """The same for async code."""
+
+    @cached_property
+    def own_cursor(self) -> psycopg.AsyncCursor[Any]:
+        return self.cursor(row_factory=dict_row)
+
+
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
     """Execute statements, in a pipeline if there are several, and fetch their rows."""
     if len(statements) == 1:
+        if isinstance(connection, OwnConnection):
+            [statement] = statements
+            cursor = connection.own_cursor
+            cursor.execute(statement.text.encode(), _parameters(statement) or None)
+            return [_rows(cursor)]
         return [_rows(_execute(connection, statements[0]))]
     with connection.pipeline():
         cursors = [_execute(connection, statement) for statement in statements]
@@ -69,6 +91,11 @@ async def asend(
 ) -> list[list[Any]]:
     """The same for async connections."""
     if len(statements) == 1:
+        if isinstance(connection, OwnAsyncConnection):
+            [statement] = statements
+            cursor = connection.own_cursor
+            await cursor.execute(statement.text.encode(), _parameters(statement) or None)
+            return [await _arows(cursor)]
         return [await _arows(await _aexecute(connection, statements[0]))]
     async with connection.pipeline():
         cursors = [await _aexecute(connection, statement) for statement in statements]

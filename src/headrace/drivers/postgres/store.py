@@ -28,7 +28,7 @@ from headrace.drivers.postgres import (
     sessions,
 )
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
-from headrace.drivers.postgres.sending import asend, send
+from headrace.drivers.postgres.sending import OwnAsyncConnection, OwnConnection, asend, send
 from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
@@ -239,7 +239,7 @@ class PostgresStore(Runner, Maintenance, Staging):
 
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
-        return psycopg.connect(
+        return OwnConnection.connect(
             self.conninfo,
             autocommit=True,
             row_factory=dict_row,
@@ -247,7 +247,7 @@ class PostgresStore(Runner, Maintenance, Staging):
         )
 
     async def _aconnect(self) -> AnyAsyncConnection:
-        return await psycopg.AsyncConnection.connect(
+        return await OwnAsyncConnection.connect(
             self.conninfo,
             autocommit=True,
             row_factory=dict_row,

@@ -77,8 +77,16 @@ class Listener:
 
     def drain(self) -> None:
         try:
-            for _ in self._connection.notifies(timeout=0):
+            # Less than the library's own way, and those who wait are waiting for it.
+            self._connection.pgconn.consume_input()
+            while self._connection.pgconn.notifies():
                 pass
+            self.keep()
+        except psycopg.Error as error:
+            raise OSError(str(error)) from error
+
+    def keep(self) -> None:
+        try:
             if time.monotonic() > self._renew_at:
                 send(self._connection, (self._sql.keep_waiter(id=self._id, ttl=TTL_MS),))
                 self._renew_at = time.monotonic() + TTL_MS / 3000

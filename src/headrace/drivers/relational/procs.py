@@ -31,6 +31,10 @@ _STATE_FIELDS = tuple(f for f in ProcState.__struct_fields__ if f not in ("offse
 _SAVED = tuple(f for f in _STATE_FIELDS if f not in ("name", "topic", "created_at"))
 
 
+NO_BODIES = 0
+"""In place of a number of bytes: a claim whose records somebody else reads."""
+
+
 class Loaded(NamedTuple):
     """A proc with all that a decision about it needs."""
 
@@ -104,6 +108,14 @@ class Procs(Topics):
             alone=self.claim_at_once(proc, token, count, max_bytes),
         )
 
+    def claim_span(self, proc: str, token: str, count: int) -> Op[ClaimResult]:
+        def steps() -> Steps[ClaimResult]:
+            return msgspec.structs.replace(
+                (yield from self._claim(proc, token, count, NO_BODIES)), batches=()
+            )
+
+        return Op("claim_span", steps, relaxed=True, repeatable=True)
+
     def claim_at_once(
         self, proc: str, token: str, count: int, max_bytes: int
     ) -> Callable[[], Steps[ClaimResult]] | None:
@@ -164,11 +176,15 @@ class Procs(Topics):
         return result
 
     def _hand_out(self, proc: Loaded, hold: Hold, max_bytes: int) -> Steps[ClaimResult]:
-        span = hold.last_seq - hold.first_seq + 1
+        low, high = hold.first_seq, hold.last_seq
         topic = proc.state.topic
         _, batches = yield from self.rows(
-            topic, hold.first_seq, hold.last_seq, span=span, max_bytes=max_bytes
+            topic, low, high, span=high - low + 1, max_bytes=max(max_bytes, 1)
         )
+        if max_bytes == NO_BODIES:
+            # For their times only, of which the ids are made.
+            _, ends = yield from self.rows(topic, high, high, span=1, max_bytes=1)
+            batches = [batches[0], *ends]
         return ClaimResult(
             state="claimed",
             proc=proc.state.name,

@@ -1,19 +1,80 @@
-"""Claims on items by a shorter way, where nothing has to come into the line first."""
+"""A push of one item, and claims, by a shorter way where they are simple."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.contract.items import Take, Taking
+from headrace.contract.items import PushCall, Pushed, PushOutcome, Take, Taking
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.claims import refused, taking
 from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import plain_item_of
-from headrace.model.items import rank_of
+from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
+from headrace.drivers.relational.queues.turning import take_turns
+from headrace.drivers.relational.sql import Announce
+from headrace.model.items import place_of, rank_of
 
 if TYPE_CHECKING:
     from headrace.drivers.sqlite.store import SqliteStore
+
+
+MOST_KNOWN = 1000
+
+
+def push_at_once(
+    store: SqliteStore, calls: Sequence[PushCall]
+) -> Callable[[], Steps[list[PushOutcome]]] | None:
+    """The steps of a push of one item that only has to come to stand in line."""
+    if len(calls) != 1 or len(calls[0].documents) != 1:
+        return None
+    [call] = calls
+    [document] = call.documents
+    is_simple = call.mode == "push" and call.key is None and document.subject is None
+    if not is_simple or document.due is not None or document.delay is not None:
+        return None
+    if document.key_values is not None:
+        return None
+
+    def steps() -> Steps[list[PushOutcome]]:
+        queue = store.known_queues.get(call.queue)
+        if queue is None:
+            queue = yield from _learn(store, call.queue)
+        if queue is None:
+            return (yield from store.pushed_slowly(calls))
+        discipline = queue.settings.discipline
+        [turn] = yield from take_turns(store.sql, 1)
+        added = yield store.sql.push_now(
+            queue=queue.id,
+            name=queue.name,
+            version=queue.info.version,
+            rank=-rank_of(discipline, document.priority),
+            position=place_of(discipline, turn),
+            payload=document.payload,
+            format=document.format,
+            priority=document.priority,
+            headers=document.headers,
+            overrides=document.overrides,
+            now=store.clock(),
+        )
+        if not added:
+            del store.known_queues[call.queue]
+            return (yield from store.pushed_slowly(calls))
+        if queue.settings.metrics:
+            yield store.sql.count_push(queue=queue.id)
+        yield Announce(frozenset((f"queue/{call.queue}",)))
+        return [Pushed((added[0]["id"],))]
+
+    return steps
+
+
+def _learn(store: SqliteStore, name: str) -> Steps[QueueRow | None]:
+    """A queue as it is; what is known of it is checked by its version."""
+    queue = yield from store.find_queue(name)
+    if queue is not None:
+        if len(store.known_queues) > MOST_KNOWN:
+            store.known_queues.clear()
+        store.known_queues[name] = queue
+    return queue
 
 
 def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]:

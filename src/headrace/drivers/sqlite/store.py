@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.items import Take, Taking
+from headrace.contract.items import PushCall, PushOutcome, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
 from headrace.drivers.relational.keys import CommitKeys
@@ -23,6 +23,7 @@ from headrace.drivers.relational.migrations import (
     refuse_old,
 )
 from headrace.drivers.relational.queues import PushKeys
+from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -98,6 +99,8 @@ class SqliteStore(Runner, Maintenance, Staging):
         self._clock = clock
         self.stages = StageFiles(self.connections.path, self.clock)
         self._last_rows = {}
+        # Queues as they were last seen.
+        self.known_queues: dict[str, QueueRow] = {}
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
@@ -114,6 +117,11 @@ class SqliteStore(Runner, Maintenance, Staging):
             return self._claim(proc, token, count, max_bytes)
 
         return claiming.claim_at_once(self, proc, token, count, ordinary)
+
+    def push_at_once(
+        self, calls: Sequence[PushCall]
+    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+        return queueing.push_at_once(self, calls)
 
     def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
         return queueing.claim_at_once(self, take)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 from headrace.contract.store import Store
 from headrace.contract.values import Part
 from headrace.errors import InvalidOption
+from headrace.model.url import parse_url
 from headrace.pipelines.places import absolute, opened, place_of
 from headrace.pipelines.sink import publishing
 from headrace.pipelines.sink.options import SinkOptions, sink_options
@@ -118,6 +120,8 @@ def _ours(messages: Sequence[WriterCommitMessage | None]) -> list[Message | None
 def _make(url: str) -> None:
     """Make a store's tables if there are none: the first write may be the first of all."""
     where = absolute(url)
-    if where not in _made:
+    parts = parse_url(where)
+    is_gone = parts.scheme == "sqlite" and not Path(parts.location).exists()
+    if where not in _made or is_gone:
         open_store(where).close()
         _made.add(where)

@@ -10,9 +10,10 @@ from headrace.errors import HeadraceError, ProcOvertaken, UnknownSeq
 from headrace.model.position import Position
 from headrace.pipelines.source.ranges import SeqRange
 
-# As much as makes a good Arrow batch: some ten thousand records of usual size.
-PAGE_BYTES = 4 * 1024 * 1024
-PAGE_RECORDS = 50_000
+# As much as stays in a processor's cache on its way: some thousand records of usual size.
+PAGE_BYTES = 1024 * 1024
+FIRST_RECORDS = 5_000
+MOST_RECORDS = 50_000
 
 
 def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
@@ -21,13 +22,13 @@ def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
     A range that was collected meanwhile raises an error of its own: with fewer records than
     were planned, the answer would be wrong.
     """
-    low = part.first
+    low, limit = part.first, FIRST_RECORDS
     while low <= part.last:
         query = RangeQuery(
             topic=part.topic,
             start=Position(seq=low),
             end=Position(seq=part.last),
-            limit=PAGE_RECORDS,
+            limit=limit,
             max_bytes=PAGE_BYTES,
         )
         try:
@@ -37,7 +38,14 @@ def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
             last = min(part.last, info.first_seq - 1)
             raise collected(SeqRange(part.topic, low, last), proc) from error
         yield page
-        low = page.last + 1
+        low, limit = page.last + 1, _next_limit(limit, page.last - page.first + 1)
+
+
+def _next_limit(limit: int, taken: int) -> int:
+    """A little more than the bytes allow: the store looks at all records up to the limit."""
+    if taken == limit:
+        return min(2 * limit, MOST_RECORDS)
+    return max(100, taken + taken // 4)
 
 
 def collected(gone: SeqRange, proc: str = "") -> HeadraceError:

@@ -20,7 +20,11 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
-from headrace.testing.contract.pipelines import AckPartContract, PipelineContract
+from headrace.testing.contract.pipelines import (
+    AckPartContract,
+    ClaimSpanContract,
+    PipelineContract,
+)
 from headrace.testing.contract.proc_claims import ClaimContract
 from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
@@ -60,6 +64,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FailureContract,
     ProcLifeContract,
     AckPartContract,
+    ClaimSpanContract,
     PipelineContract,
     ClientContract,
     TransactionContract,
@@ -97,6 +102,7 @@ __all__ = [
     "ChannelClientContract",
     "ChannelContract",
     "ClaimContract",
+    "ClaimSpanContract",
     "ClientContract",
     "CollectionContract",
     "CommitContract",

@@ -312,6 +312,38 @@ class AckPartContract(Contract):
         assert seqs(proc.claim(count=9)) == [2, 3]
 
 
+class ClaimSpanContract(Contract):
+    """A claim whose records somebody else reads."""
+
+    def test_it_says_which_and_brings_none(self, hr: Any) -> None:
+        """However large they are; it is a claim like any other."""
+        for n in range(5):
+            hr.commit("t", {"n": n, "text": "x" * 1000})
+        proc = hr.proc("p", topic="t")
+        found = Desk(hr).claim_span("p", "token", 4)
+        assert (found.state, found.topic, found.batches) == ("claimed", "t", ())
+        assert (found.first_seq, found.last_seq, found.skipped) == (0, 3, ())
+        ids = [record.id for record in hr.range("t")]
+        assert proc.inspect().claimed == f"{ids[0]}..{ids[3]}"
+        assert Desk(hr).claim_span("p", "other", 4).state == "held"
+        assert proc.ack("token") == f"{ids[0]}..{ids[3]}"
+        assert Desk(hr).claim_span("p", "next", 4).last_seq == 4
+
+    def test_it_has_the_other_answers_of_a_claim(self, hr: Any) -> None:
+        proc = hr.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        assert Desk(hr).claim_span("p", "a", 4).state == "empty"
+        fill(hr, 4)
+        claim = proc.claim(count=4)
+        claim.reclaim(failed=claim[2])
+        found = Desk(hr).claim_span("p", "b", 9)
+        assert (found.first_seq, found.last_seq, found.skipped) == (0, 3, (2,))
+        proc.ack("b")
+        proc.disable()
+        assert Desk(hr).claim_span("p", "c", 4).state == "disabled"
+        with pytest.raises(UnknownProc):
+            Desk(hr).claim_span("nobody", "d", 4)
+
+
 def _ack_part(hr: Any, claim: Any, last: Any, *entry: Any) -> Any:
     entries = [entry] if entry else []
     call = prepare(entries, max_body=1000, with_digest=True).call

@@ -87,6 +87,15 @@ class SinkContract(Contract):
         assert [body["n"] for body in bodies(hr.range("t"))] == [0, 1, 10, 11, 0]
         assert seqs(hr.range("t")) == [0, 1, 2, 3, 4]
 
+    def test_a_transaction_leaves_alone_what_is_staged(self, hr: Any, desk: Desk) -> None:
+        """Where numbers are given at COMMIT, they are given to its own records only."""
+        staged = self._stage(desk, numbered("t", 10))
+        with hr.transaction() as tx:
+            tx.commit("t", {"n": 0})
+        assert bodies(hr.range("t")) == [{"n": 0}]
+        self._publish(desk, staged, key="k")
+        assert bodies(hr.range("t")) == [{"n": 0}, {"n": 10}]
+
     def test_records_stand_in_the_order_of_the_stages(self, hr: Any, desk: Desk) -> None:
         """Whichever of them was staged first; within a stage, in the order of staging."""
         late, early = claim_token(), claim_token()

@@ -41,3 +41,24 @@ update headrace_proc
 set last_claimed_at = :now, previous_claimed_range = last_claimed_range,
     last_claimed_range = :range, expires_at = coalesce(:now + ttl, expires_at)
 where id = :id;
+
+-- name: push_now
+-- An item that is due at once and has no subject; nothing if its queue is not what it was when it
+-- was last seen.
+insert into headrace_item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides
+)
+select id, :rank, :payload, :format, :priority, 1, :position,
+       coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
+       coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
+       coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
+       :headers, :overrides
+from headrace_queue
+where id = :queue and name = :name and version = :version and is_live
+returning id;
+
+-- name: count_push
+-- Add one item that waits to a queue's counts.
+insert into headrace_tally (queue, pending, entered) values (:queue, 1, 1)
+on conflict (queue) do update set pending = pending + 1, entered = entered + 1;

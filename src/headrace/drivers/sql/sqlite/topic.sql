@@ -60,40 +60,53 @@ where t.name = :topic;
 -- The rows that cover low..high, lowest first, at most :span records and, after the
 -- first row, no more than :max_bytes; with the head, once even if there are no rows. The
 -- body of the row that the reader has :known already is left out.
-select first_seq, next_seq, last_ts, id, base_seq, count, ts, headers,
-       case when id = :known then null else body end as body
-from (
-    select t.first_seq, t.next_seq, t.last_ts,
-           b.id, b.base_seq, b.count, b.ts, b.headers, b.body,
-           sum(length(b.body)) over (order by b.base_seq) - length(b.body) as before
-    from headrace_topic t
-    left join headrace_batch b
-           on b.topic = t.id
-          and b.base_seq >= coalesce((select max(base_seq) from headrace_batch
-                                      where topic = t.id and base_seq <= max(:low, t.first_seq)), 0)
-          and b.base_seq <= min(:high, max(:low, t.first_seq) + :span - 1)
-    where t.name = :topic and t.next_seq > 0
-) row
-where base_seq is null or before < :max_bytes
-order by base_seq;
+select t.first_seq, t.next_seq, t.last_ts,
+       b.id, b.base_seq, b.count, b.ts, b.headers,
+       case when b.id = :known then null else b.body end as body
+from headrace_topic t
+left join headrace_batch b
+       on b.topic = t.id
+      and b.base_seq >= coalesce((select max(base_seq) from headrace_batch
+                                  where topic = t.id and base_seq <= max(:low, t.first_seq)), 0)
+      -- The sizes are added up apart: with the bodies beside them, each would be copied, and
+      -- as text it would be counted letter by letter.
+      and b.base_seq <= (
+          select max(base_seq)
+          from (select s.base_seq,
+                       sum(length(cast(s.body as blob))) over (order by s.base_seq)
+                           - length(cast(s.body as blob)) as before
+                from headrace_batch s
+                where s.topic = t.id
+                  and s.base_seq >= coalesce((select max(base_seq) from headrace_batch
+                                              where topic = t.id
+                                                and base_seq <= max(:low, t.first_seq)), 0)
+                  and s.base_seq <= min(:high, max(:low, t.first_seq) + :span - 1))
+          where before < :max_bytes)
+where t.name = :topic and t.next_seq > 0
+order by b.base_seq;
 
 -- name: read_down
 -- The rows that cover low..high, highest first, at most :span records and, after the
 -- first row, no more than :max_bytes; with the head, once even if there are no rows. The
 -- body of the row that the reader has :known already is left out.
-select first_seq, next_seq, last_ts, id, base_seq, count, ts, headers,
-       case when id = :known then null else body end as body
-from (
-    select t.first_seq, t.next_seq, t.last_ts,
-           b.id, b.base_seq, b.count, b.ts, b.headers, b.body,
-           sum(length(b.body)) over (order by b.base_seq desc) - length(b.body) as before
-    from headrace_topic t
-    left join headrace_batch b
-           on b.topic = t.id
-          and b.base_seq >= coalesce((select max(base_seq) from headrace_batch
-                                      where topic = t.id and base_seq <= max(:low, t.first_seq, min(:high, t.next_seq - 1) - :span + 1)), 0)
-          and b.base_seq <= min(:high, t.next_seq - 1)
-    where t.name = :topic and t.next_seq > 0
-) row
-where base_seq is null or before < :max_bytes
-order by base_seq desc;
+select t.first_seq, t.next_seq, t.last_ts,
+       b.id, b.base_seq, b.count, b.ts, b.headers,
+       case when b.id = :known then null else b.body end as body
+from headrace_topic t
+left join headrace_batch b
+       on b.topic = t.id
+      and b.base_seq <= min(:high, t.next_seq - 1)
+      and b.base_seq >= (
+          select min(base_seq)
+          from (select s.base_seq,
+                       sum(length(cast(s.body as blob))) over (order by s.base_seq desc)
+                           - length(cast(s.body as blob)) as before
+                from headrace_batch s
+                where s.topic = t.id
+                  and s.base_seq >= coalesce((select max(base_seq) from headrace_batch
+                                              where topic = t.id
+                                                and base_seq <= max(:low, t.first_seq, min(:high, t.next_seq - 1) - :span + 1)), 0)
+                  and s.base_seq <= min(:high, t.next_seq - 1))
+          where before < :max_bytes)
+where t.name = :topic and t.next_seq > 0
+order by b.base_seq desc;

@@ -1,0 +1,78 @@
+"""Runs a pipeline, until it is done or killed: at a point of an operation, or from outside."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import headrace
+from headrace.pipelines import lanes
+
+COUNT = 10
+TIMEOUT = 0.3
+BAD = 17
+TRIES = 4
+"""So many runners in a row must die with a record before it is suspected."""
+
+
+def work(body: dict[str, Any]) -> dict[str, Any]:
+    """Takes its time, so that it can be killed in the middle."""
+    if body["n"] == BAD:
+        raise ValueError("bad")
+    time.sleep(0.001)
+    return {"n": body["n"]}
+
+
+def make(hr: headrace.Headrace, count: int = COUNT) -> headrace.SystemProc:
+    """The same pipeline for all; a record that it cannot process becomes a letter."""
+    return hr.system_proc(
+        "p",
+        source="in",
+        to="out",
+        processor="faults.children.pipeline:work",
+        count=count,
+        reclaim_timeout=TIMEOUT,
+        max_reclaims=TRIES,
+        on_max_reclaims_reached="dead_letter",
+    )
+
+
+def main(
+    url: str,
+    ledger: str,
+    name: str,
+    engine: Any = "inline",
+    count: int = COUNT,
+    large: int | None = None,
+    point: tuple[str, int | str, int] | None = None,
+) -> None:
+    if large is not None:
+        lanes.LARGE = large
+    with headrace.connect(url) as hr:
+        made = make(hr, count)
+        if point is not None:
+            hr._store.probe = _killer(*point)
+        with Path(ledger).open("a") as book:
+            book.write("begun\n")
+        made.run_once(engine=engine)
+
+
+def _killer(operation: str, place: int | str, times: int) -> Any:
+    """Ends this process when it is there for the so manieth time."""
+    left = times
+
+    def probe(current: str, at: int | str) -> None:
+        nonlocal left
+        if current == operation and at == place:
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return probe
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,117 @@
+"""Runners of pipelines killed with -9: what comes out is what should, once and in order."""
+
+import os
+import random
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import headrace
+from faults.children import pipeline
+from faults.crew import Crew
+from faults.waiting import until
+from headrace.testing.postgres import PrivatePostgres
+
+RECORDS = 60
+KILLS = int(os.environ.get("HEADRACE_PIPELINE_KILLS", "5"))
+
+pytestmark = pytest.mark.timeout(200 + 20 * KILLS)
+
+
+def fill(url: str, count: int = RECORDS) -> None:
+    with headrace.connect(url) as hr:
+        for first in range(0, count, 20):
+            numbers = range(first, min(first + 20, count))
+            hr.commit_many("in", [{"n": n} for n in numbers])
+
+
+def check(hr: headrace.Headrace, count: int = RECORDS) -> None:
+    """Nothing lost, nothing doubled, in order; the bad record alone is a letter."""
+    assert [record.body["n"] for record in hr.range("out")] == [
+        n for n in range(count) if n != pipeline.BAD
+    ]
+    letters = [record.body["body"]["n"] for record in hr.range("p-dead")]
+    assert letters == [pipeline.BAD]
+    assert hr.system_proc("p").lag().records == 0
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        ("definition", 0, 2),
+        ("ack_commit", 0, 1),
+        ("ack_commit", "commit", 2),
+        ("ack_commit", "committed", 2),
+        ("ack_part", 0, 1),
+        ("ack_part", "commit", 2),
+        ("ack_part", "committed", 1),
+    ],
+    ids=lambda point: "-".join(map(str, point)),
+)
+def test_killed_between_the_job_and_the_commit(
+    durable_url: str, crew: Crew, point: tuple[str, int | str, int]
+) -> None:
+    fill(durable_url)
+    crew.start("pipeline", url=durable_url, point=point).await_end(-signal.SIGKILL)
+    with headrace.connect(durable_url) as hr:
+        # The dead one's claim runs out.
+        pipeline.make(hr).run_once(engine="inline")
+        check(hr)
+
+
+def test_killed_at_any_moment(durable_url: str, crew: Crew, rng: random.Random) -> None:
+    """One after another, and two at a time; the last one that is left ends the work."""
+    count = 400 * KILLS
+    fill(durable_url, count)
+    hits = 0
+    for _ in range(KILLS):
+        children = [crew.start("pipeline", url=durable_url) for _ in range(2)]
+        until(lambda some=children: all(child.lines() for child in some), "runners")
+        time.sleep(rng.uniform(0, 0.3))
+        for child in children:
+            hits += child.process.poll() is None
+            child.process.kill()
+            child.process.wait()
+    assert hits, "no kill hit a runner at work"
+    with headrace.connect(durable_url) as hr:
+        pipeline.make(hr).run_once(engine="inline")
+        check(hr, count)
+
+
+def test_a_database_that_is_restarted_is_waited_for(fragile: PrivatePostgres) -> None:
+    count = 1000
+    fill(fragile.url, count)
+    with headrace.connect(fragile.url) as hr, headrace.connect(fragile.url) as other:
+        made = pipeline.make(hr)
+        done = threading.Thread(target=lambda: made.run_once(engine="inline"))
+        done.start()
+        until(lambda: other.topics(prefix="out"), "the first results")
+        fragile.restart(immediately=True)
+        done.join(120)
+        assert not done.is_alive()
+        check(other, count)
+
+
+def test_a_driver_killed_between_the_spark_job_and_the_ack(
+    durable_url: str, crew: Crew, spark: Any
+) -> None:
+    """A large claim: what its executors have staged is never published, and done again."""
+    numbers = list(range(100, 160))
+    with headrace.connect(durable_url) as hr:
+        hr.commit_many("in", [{"n": n} for n in numbers])
+        child = crew.start(
+            "pipeline",
+            url=durable_url,
+            engine="spark",
+            count=100_000,
+            large=20,
+            point=("ack_publish", 0, 1),
+        )
+        child.await_end(-signal.SIGKILL, seconds=180)
+        made = pipeline.make(hr)
+        assert (made.lag().records, hr.topics(prefix="out")) == (len(numbers), [])
+        assert made.run_once(spark=spark) == len(numbers)
+        assert [record.body["n"] for record in hr.range("out")] == numbers
