@@ -734,27 +734,49 @@ MUTANTS = (
     ),
     Mutant(
         "channels that gave keep their turn",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "channels_take_turns"),
         (SqlPatch("sqlite", "move_turns", "set turn = :turn", "set turn = turn + 0 * :turn"),),
     ),
     Mutant(
         "empty channels keep their turn",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "channel_that_was_empty"),
         (SqlPatch("sqlite", "drop_turns", "where channel in", "where false and channel in"),),
     ),
     Mutant(
         "what returns to its place does not block its channel",
-        ("tests/contract/test_sqlite.py", "TestChannel and returns_to_its_place"),
+        contract("sqlite", "returns_to_its_place"),
         (SqlPatch("sqlite", "blocked_channels", "i.position is not null", "false"),),
     ),
     Mutant(
         "anybody hears that an item is gone",
-        ("tests/contract/test_sqlite.py", "TestChannel and hears_that_it_is_gone"),
+        contract("sqlite", "hears_that_it_is_gone"),
         (
             Patch(
                 "headrace.drivers.relational.queues.channels:ChannelLooks.went",
                 "return wanted & {",
                 "return {w for w in wanted if w[0] in {r['item'] for r in rows}} | {",
+            ),
+        ),
+    ),
+    Mutant(
+        "failed items come back whatever is newer",
+        contract("sqlite", "table_of_failures"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.base:QueueBase.failed",
+                "verdict = None",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "the newcomer decides whether it replaces the last in line",
+        contract("sqlite", "existing_item_decides"),
+        (
+            Patch(
+                "headrace.model.channels:is_replaceable",
+                "is_updateable(last)",
+                "'true' in (document.overrides or '')",
             ),
         ),
     ),

@@ -80,6 +80,7 @@ HOT: dict[str, dict[str, Any]] = {
     "lock_turns": {"channels": [7, 8]},
     "blocked_channels": {"channels": [7, 8]},
     "channel_items": {"channels": [7, 8], "each": 5, "limit": 8, "but": [7, 8]},
+    "last_in_line": {"queue": 8, "names": ["c-7", "c-8"]},
     "line_items": {"queue": 7, "rank": 0, "position": 5000, "limit": 10},
     "pending_items": {"ids": [7, 8]},
     "channel_members": {"channels": [7, 8]},

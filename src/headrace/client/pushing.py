@@ -31,7 +31,8 @@ class Pushing(Operations):
             headers         text beside the payload
             max_attempts    how often it is handed out before it is dead; -1: no limit
             retry_position  ``back`` or ``front``: where it stands when it comes back
-            updateable      False: no upsert changes it
+            updateable      False: no upsert changes it; True: what is pushed behind it in its
+                            channel takes its place
             channel         key-values: the line inside the queue that it stands in
             timeout         how long a claim on it lasts
 

@@ -34,6 +34,22 @@ class ChannelStore(Protocol):
     channels that are not selected. A claim without ``select`` takes whatever is next in the
     queue's line, in a channel or not. One with ``select`` takes nothing that is in no channel.
 
+    **Newer content.** A document without a subject that is pushed to a channel replaces what the
+    last item in its line carries, if that has no subject and its own overrides say
+    ``updateable=True``, whatever the document says: its note is ``updated``. Everything is
+    replaced as by an upsert, and attempts and crashes are zero again; a document that is not due
+    yet is an item of its own. What is out, planned, or not the last is never changed.
+
+    An item without a subject that fails, by ``reject`` or by a lease that ran out, and would
+    wait again, is dropped if something newer in its channel stands for it::
+
+        retry_position   the line is empty   something is in line
+        front            it comes back       dropped if it is itself updateable
+        back             it comes back       dropped if the last in line is updateable
+
+    The answer is ``dropped``, ``dropped`` is counted beside the failure, and
+    ``keep_superseded`` gets the payload.
+
     **Strict channels.** Where the queue says ``serial``, a channel hands out one item at a time,
     whoever asks and in whatever order, and nothing while one of its items is out, or waits for
     its time with its place kept (a rejected item with ``retry_position`` ``front``). Otherwise

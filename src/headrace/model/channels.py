@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from headrace.model.evaluating import Matcher
-from headrace.model.items import ItemState, State
+from headrace.model.items import Document, ItemState, State, overrides_of, rank_of
 from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
+from headrace.model.queues import Discipline, QueueSettings
 
 # How many items a channel gives in its turn, unless somebody says otherwise.
 QUANTUM = 10
@@ -26,6 +27,31 @@ def selects(query: str, key_values: str) -> bool:
     Claims ask it of the same channels again and again, so the answers are kept.
     """
     return _matcher(query)(KeyValues.read(key_values))
+
+
+def is_updateable(item: ItemState) -> bool:
+    """Whether newer content in its channel may take the item's place."""
+    return item.subject is None and overrides_of(item).updateable is True
+
+
+def is_replaceable(last: ItemState, document: Document, due: int, now: int) -> bool:
+    """Whether a document for a channel goes in place of the last item in its line."""
+    return document.subject is None and due <= now and is_updateable(last)
+
+
+def gives_way(failed: ItemState, settings: QueueSettings, last: ItemState | None) -> bool:
+    """Whether a failed item is dropped, since what is (last) in line is newer."""
+    if last is None or failed.subject is not None:
+        return False
+    where = overrides_of(failed).retry_position or settings.retry_position
+    return is_updateable(failed if where == "front" else last)
+
+
+def is_behind(item: ItemState, other: ItemState, discipline: Discipline) -> bool:
+    """Whether an item that comes into line now comes to stand behind another."""
+    if rank_of(discipline, item.priority) != rank_of(discipline, other.priority):
+        return rank_of(discipline, item.priority) < rank_of(discipline, other.priority)
+    return discipline != "lifo"
 
 
 def blocks(item: ItemState) -> bool:

@@ -141,6 +141,16 @@ def place_of(discipline: Discipline, number: int) -> int:
     return -number if discipline == "lifo" else number
 
 
+def is_before(discipline: Discipline, one: ItemState, other: ItemState) -> bool:
+    """Whether one item stands before another in line; one without a place gets it later."""
+    later = float("-inf") if discipline == "lifo" else float("inf")
+    places = [
+        (-rank_of(discipline, item.priority), later if item.position is None else item.position)
+        for item in (one, other)
+    ]
+    return places[0] <= places[1] if discipline != "lifo" else places[0] < places[1]
+
+
 def lease_ms(settings: QueueSettings, asked: int | None, item: ItemState) -> int:
     """How long a claim on the item lasts."""
     timeout = overrides_of(item).timeout
@@ -330,6 +340,11 @@ def replaced(item: ItemState, document: Document, due: int, now: int) -> ItemSta
         position=item.position if is_due and stays else None,
         key_values=document.key_values,
     )
+
+
+def renewed(item: ItemState, document: Document, due: int, now: int) -> ItemState:
+    """A waiting item with newer content, that has not failed yet."""
+    return replace(replaced(item, document, due, now), attempts=0, crashes=0, error=None)
 
 
 def followed(item: ItemState, document: Document, due: int) -> ItemState:

@@ -78,6 +78,8 @@ docs = st.builds(
             '{"max_attempts":1}',
             '{"retry_position":"front"}',
             '{"updateable":false}',
+            '{"updateable":true}',
+            '{"updateable":true,"retry_position":"front"}',
             '{"timeout":1.5}',
         ]
     ),

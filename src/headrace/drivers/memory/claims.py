@@ -90,7 +90,8 @@ class MemoryClaims(MemoryPushes):
             is_gone = queue is not None and was_gone(queue, outcome.item, outcome.token)
             return Settled(outcome.item, "gone" if is_gone else "lost")
         verdict = self._judge(queue, item, outcome, now)
-        waiting = self.become(queue, item, verdict, now)
+        settled = self.failed if outcome.kind == "reject" else self.become
+        waiting = settled(queue, item, verdict, now)
         if waiting is not None:
             is_due = waiting.state == State.PENDING
             return Settled(item.id, "pending" if is_due else "planned", waiting.next_execution)
@@ -163,7 +164,7 @@ class MemoryClaims(MemoryPushes):
         for item in over:
             self.count(queue, orphaned=1)
             self.log(queue, item, rules.crash_of(item), now)
-            self.become(queue, item, rules.expired(item, queue.settings, now), now)
+            self.failed(queue, item, rules.expired(item, queue.settings, now), now)
         return [item.id for item in over]
 
 

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from headrace.contract.items import EndedItem, LoggedError
+from headrace.contract.values import Part
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import MemoryTopics
 from headrace.model import items as rules
 from headrace.model import letters, refusals
-from headrace.model.channels import unblocks
+from headrace.model.channels import gives_way, unblocks
 from headrace.model.failures import Failure
 from headrace.model.items import Document, Ended, ItemState, State, Verdict
 from headrace.model.queues import QueueInfo, QueueSettings
@@ -148,6 +149,30 @@ class MemoryItems(MemoryTopics):
             other = self.queue_made(name)
             is_free = ended.item.subject not in other.subjects
             self.add(other, letters.dead_copy(ended, is_subject_free=is_free), now)
+
+    def last_in_line(self, queue: QueueData, channel: str | None) -> ItemState | None:
+        """The last item in a channel's line."""
+        line = [] if channel is None else queue.lines.get(channel, [])
+        return queue.items[line[-1][-1]] if line else None
+
+    def failed(
+        self, queue: QueueData, item: ItemState, verdict: Verdict, now: int
+    ) -> ItemState | None:
+        """Let the verdict on an item that failed come true, unless newer content stands for it."""
+        last = self.last_in_line(queue, item.key_values)
+        if isinstance(verdict, ItemState) and gives_way(item, queue.settings, last):
+            self.count(queue, dropped=1)
+            self.keep_superseded(queue, item, verdict, now)
+            verdict = None
+        return self.become(queue, item, verdict, now)
+
+    def keep_superseded(
+        self, queue: QueueData, item: ItemState, replaced: ItemState | Document, now: int
+    ) -> None:
+        """Commit content that gave way to newer content, where the queue says so."""
+        topic = queue.settings.keep_superseded
+        if topic is not None:
+            self.append([Part(topic, 1, letters.superseded(item, replaced, now))])
 
     def free(self, queue: QueueData, item: ItemState) -> None:
         """Forget that an item's subject was used: the item is gone as if it had never been."""

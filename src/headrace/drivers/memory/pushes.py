@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
 from headrace.contract.op import Op
-from headrace.contract.values import Part
 from headrace.drivers.memory.items import MemoryItems
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
 from headrace.model import items as rules
-from headrace.model import letters
+from headrace.model.channels import is_replaceable
 from headrace.model.items import Document, ItemState, State
 
 Taken = tuple[int, Note | None]
@@ -55,6 +54,11 @@ class MemoryPushes(MemoryItems):
             if self._is_taken_subject(queue, document, now):
                 return 0, Note(index, "skipped", "taken")
             due = self._due(call, document, now, now)
+            last = self.last_in_line(queue, document.key_values)
+            if last is not None and is_replaceable(last, document, due, now):
+                self.keep_superseded(queue, last, last, now)
+                self.move(queue, last, rules.renewed(last, document, due, now))
+                return last.id, Note(index, "updated")
             return self.add(queue, rules.dated(document, due), now).id, None
         if call.mode == "push":
             return live, Note(index, "skipped", "exists")
@@ -88,11 +92,11 @@ class MemoryPushes(MemoryItems):
         if item.state == State.ACTIVE:
             earlier = rules.successor_of(item)
             if earlier is not None:
-                self._keep_superseded(queue, item, earlier, now)
+                self.keep_superseded(queue, item, earlier, now)
             due = self._due(call, document, now, now)
             self.move(queue, item, rules.followed(item, document, due))
             return Note(index, "next")
-        self._keep_superseded(queue, item, item, now)
+        self.keep_superseded(queue, item, item, now)
         due = self._due(call, document, item.waiting_since, now)
         self.move(queue, item, rules.replaced(item, document, due, now))
         return Note(index, "updated")
@@ -104,10 +108,3 @@ class MemoryPushes(MemoryItems):
         if item.state == State.ACTIVE and while_active == "skip":
             return "active"
         return None
-
-    def _keep_superseded(
-        self, queue: QueueData, item: ItemState, replaced: ItemState | Document, now: int
-    ) -> None:
-        topic = queue.settings.keep_superseded
-        if topic is not None:
-            self.append([Part(topic, 1, letters.superseded(item, replaced, now))])

@@ -30,6 +30,7 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.queue_channel_clients import ChannelClientContract
+from headrace.testing.contract.queue_channel_updates import ChannelUpdateContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
 from headrace.testing.contract.queue_client_looks import QueueLookContract
@@ -93,6 +94,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     QueueKindContract,
     ChannelContract,
     ChannelClientContract,
+    ChannelUpdateContract,
     SinkContract,
 )
 
@@ -101,6 +103,7 @@ __all__ = [
     "AckPartContract",
     "ChannelClientContract",
     "ChannelContract",
+    "ChannelUpdateContract",
     "ClaimContract",
     "ClaimSpanContract",
     "ClientContract",

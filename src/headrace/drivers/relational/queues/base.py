@@ -6,13 +6,21 @@ from collections.abc import Sequence
 
 from headrace.contract.items import EndedItem
 from headrace.contract.op import Steps
+from headrace.contract.values import Part
 from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import QueueRow, queue_of, settings_of, text_of
+from headrace.drivers.relational.queues.rows import (
+    QueueRow,
+    item_of,
+    queue_of,
+    settings_of,
+    text_of,
+)
 from headrace.drivers.relational.sql import Row
 from headrace.drivers.relational.topics import Topics
 from headrace.model import items as rules
 from headrace.model import letters, refusals
-from headrace.model.items import Ended, ItemState, State, Verdict
+from headrace.model.channels import gives_way
+from headrace.model.items import Document, Ended, ItemState, State, Verdict
 from headrace.model.queues import DEFAULTS, QueueInfo, QueueSettings
 
 
@@ -148,6 +156,27 @@ class QueueBase(Topics):
         if successor is not None:
             ledger.add(queue, successor, now)
         return None
+
+    def failed(
+        self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict
+    ) -> Steps[ItemState | None]:
+        """Let the verdict on an item that failed come true, unless newer content stands for it."""
+        if isinstance(verdict, ItemState) and item.key_values is not None:
+            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values])
+            last = ledger.last_in_line(queue, [item_of(row, queue.name) for row in found])
+            if gives_way(item, queue.settings, last.get(item.key_values)):
+                ledger.count(queue, dropped=1)
+                self.keep_superseded(ledger, queue, item, verdict)
+                verdict = None
+        return (yield from self.become(ledger, queue, item, verdict, queue.now))
+
+    def keep_superseded(
+        self, ledger: Ledger, queue: QueueRow, item: ItemState, replaced: ItemState | Document
+    ) -> None:
+        """Commit content that gave way to newer content, where the queue says so."""
+        topic = queue.settings.keep_superseded
+        if topic is not None:
+            ledger.parts.append(Part(topic, 1, letters.superseded(item, replaced, queue.now)))
 
     def _pass_on(self, ledger: Ledger, queue: QueueRow, ended: Ended, now: int) -> Steps[None]:
         subject = ended.item.subject

@@ -203,7 +203,7 @@ class Claims(ChannelClaims, Pushes):
                 continue
             del items[outcome.item]
             answers.append((yield from self._settle_one(ledger, queue, item, outcome)))
-        yield from ledger.write()
+        yield from self._write_parts(ledger)
         lost = [
             (answer.item, outcome.token)
             for answer, outcome in zip(answers, outcomes, strict=True)
@@ -217,11 +217,20 @@ class Claims(ChannelClaims, Pushes):
             for answer, outcome in zip(answers, outcomes, strict=True)
         ]
 
+    def _write_parts(self, ledger: Ledger) -> Steps[None]:
+        """Write the ledger, and commit what it has for topics."""
+        yield from ledger.write()
+        if ledger.parts:
+            yield from self.append(ledger.parts)
+
     def _settle_one(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, outcome: Outcome
     ) -> Steps[Settled]:
         verdict = judged(ledger, queue, item, outcome)
-        waiting = yield from self.become(ledger, queue, item, verdict, queue.now)
+        if outcome.kind == "reject":
+            waiting = yield from self.failed(ledger, queue, item, verdict)
+        else:
+            waiting = yield from self.become(ledger, queue, item, verdict, queue.now)
         if waiting is not None:
             is_due = waiting.state == State.PENDING
             return Settled(item.id, "pending" if is_due else "planned", waiting.next_execution)
@@ -268,8 +277,8 @@ class Claims(ChannelClaims, Pushes):
             ledger.count(queue, orphaned=1)
             ledger.log(queue, item, rules.crash_of(item), queue.now)
             verdict = rules.expired(item, queue.settings, queue.now)
-            yield from self.become(ledger, queue, item, verdict, queue.now)
-        yield from ledger.write()
+            yield from self.failed(ledger, queue, item, verdict)
+        yield from self._write_parts(ledger)
         return [row["id"] for row in found]
 
 

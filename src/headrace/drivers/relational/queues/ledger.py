@@ -228,6 +228,18 @@ class Ledger:
         if item.subject is not None:
             self.used.pop((queue.id, item.subject), None)
 
+    def last_in_line(self, queue: QueueRow, found: list[ItemState]) -> dict[str, ItemState]:
+        """The last items in line by channel, given those that are stored."""
+        last = {item.key_values: item for item in found if item.key_values is not None}
+        for entry in sorted(self.entries.values(), key=lambda entry: entry.coming):
+            item = entry.after
+            if item is None or item.key_values is None or item.state != State.PENDING:
+                continue
+            known = last.get(item.key_values)
+            if known is None or rules.is_before(queue.settings.discipline, known, item):
+                last[item.key_values] = item
+        return last
+
     def write(self) -> Steps[dict[int, int]]:
         """Write everything; the ids that new items got, by the ids they had here."""
         yield from self.place()

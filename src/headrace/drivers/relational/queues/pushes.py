@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import Part
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
 from headrace.drivers.relational.queues.ledger import Ledger
@@ -14,7 +13,7 @@ from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_val
 from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Many, Sql
 from headrace.model import items as rules
-from headrace.model import letters
+from headrace.model.channels import is_behind, is_replaceable, is_updateable
 from headrace.model.items import Document, ItemState, State
 
 NEVER = -1
@@ -37,6 +36,8 @@ class Pushing:
         self.ids = [0] * len(call.documents)
         self.notes: dict[int, Note] = {}
         self.live: dict[str, ItemState] = {}
+        self.last: dict[str, ItemState] = {}
+        self.unsure: set[str | None] = set()
         self.used: dict[str, int] = {}
 
     def outcome(self) -> Pushed:
@@ -178,8 +179,14 @@ class Pushes(QueueBase):
         ledger.give_up({subject for subject in subjects if subject not in taken})
 
     def _must_wait(self, pushing: Pushing, document: Document) -> bool:
-        """Whether the item it replaces has to have an id first, to be told of in a topic."""
-        live = None if document.subject is None else pushing.live.get(document.subject)
+        """Whether it is not known yet what it replaces, or that has to have an id first, to be
+        told of in a topic."""
+        if document.subject is None and document.key_values in pushing.unsure:
+            return True
+        if document.subject is None:
+            live = pushing.last.get(document.key_values or "")
+        else:
+            live = pushing.live.get(document.subject)
         is_new = live is not None and live.id < 0
         return is_new and pushing.queue.settings.keep_superseded is not None
 
@@ -189,6 +196,7 @@ class Pushes(QueueBase):
             {s for index in indexes if (s := pushing.call.documents[index].subject) is not None}
         )
         pushing.live, pushing.used = {}, {}
+        yield from self._look_at_channels(pushing, indexes)
         if not subjects:
             return
         found = yield self.sql.find_subjects(queue=queue.id, subjects=subjects)
@@ -212,6 +220,9 @@ class Pushes(QueueBase):
             if self._is_taken(pushing, document):
                 return 0, Note(index, "skipped", "taken")
             due = _due(call, document, now, now)
+            last = pushing.last.get(document.key_values or "")
+            if last is not None and is_replaceable(last, document, due, now):
+                return last.id, self._renew(ledger, pushing, last, index, document)
             item = ledger.add(queue, rules.dated(document, due), now)
             self._note_live(pushing, item)
             return item.id, None
@@ -228,9 +239,50 @@ class Pushes(QueueBase):
             return pushing.queue.now < until
         return settings.unique == "forever"
 
+    def _look_at_channels(self, pushing: Pushing, indexes: Sequence[int]) -> Steps[None]:
+        """Find the items whose content may be replaced by what is pushed to their channel."""
+        queue, documents = pushing.queue, [pushing.call.documents[index] for index in indexes]
+        wanted = {doc.key_values for doc in documents if doc.subject is None} - {None}
+        pushing.last, pushing.unsure = {}, set()
+        if not wanted:
+            return
+        names = sorted(name for name in wanted if name is not None)
+        found = yield self.sql.last_in_line(queue=queue.id, names=names)
+        last = {row["key_values"]: item_of(row, queue.name) for row in found}
+        updateable = sorted(item.id for item in last.values() if is_updateable(item))
+        if updateable:
+            # Locked, and as they are then: somebody may have claimed or changed them meanwhile.
+            found = yield self.sql.load_items(queue=queue.id, ids=updateable)
+            locked = {row["id"]: item_of(row, queue.name) for row in found}
+            last |= {name: locked[item.id] for name, item in last.items() if item.id in locked}
+        pushing.last = {
+            name: item
+            for name, item in last.items()
+            if item.state == State.PENDING and item.key_values == name
+        }
+
+    def _renew(
+        self, ledger: Ledger, pushing: Pushing, last: ItemState, index: int, document: Document
+    ) -> Note:
+        """Put newer content in place of that of the last item in a channel's line."""
+        now = pushing.queue.now
+        self.keep_superseded(ledger, pushing.queue, last, last)
+        after = rules.renewed(last, document, document.due_at(now), now)
+        ledger.move(pushing.queue, last, after)
+        pushing.last[after.key_values or ""] = after
+        if after.priority != last.priority:
+            # Somebody else may be the last now.
+            pushing.unsure.add(after.key_values)
+        return Note(index, "updated")
+
     def _note_live(self, pushing: Pushing, item: ItemState) -> None:
         if item.subject is not None:
             pushing.live[item.subject] = item
+        if item.key_values is None or item.state != State.PENDING:
+            return
+        last = pushing.last.get(item.key_values)
+        if last is None or is_behind(item, last, pushing.queue.settings.discipline):
+            pushing.last[item.key_values] = item
 
     def _upsert(
         self, ledger: Ledger, pushing: Pushing, item: ItemState, index: int, document: Document
@@ -242,24 +294,19 @@ class Pushes(QueueBase):
         if item.state == State.ACTIVE:
             earlier = rules.successor_of(item)
             if earlier is not None:
-                self._keep_superseded(ledger, queue, item, earlier)
+                self.keep_superseded(ledger, queue, item, earlier)
             after = rules.followed(item, document, _due(call, document, now, now))
             note = Note(index, "next")
         else:
-            self._keep_superseded(ledger, queue, item, item)
+            self.keep_superseded(ledger, queue, item, item)
             due = _due(call, document, item.waiting_since, now)
             after = rules.replaced(item, document, due, now)
             note = Note(index, "updated")
         ledger.move(queue, item, after)
         self._note_live(pushing, after)
+        # Whatever was the last of these need not be so any more.
+        pushing.unsure |= {item.key_values, after.key_values} - {None}
         return note
-
-    def _keep_superseded(
-        self, ledger: Ledger, queue: QueueRow, item: ItemState, replaced: ItemState | Document
-    ) -> None:
-        topic = queue.settings.keep_superseded
-        if topic is not None:
-            ledger.parts.append(Part(topic, 1, letters.superseded(item, replaced, queue.now)))
 
 
 def _due(call: PushCall, document: Document, waiting_since: int, now: int) -> int:

@@ -107,6 +107,21 @@ cross join lateral (
 ) i
 limit :limit;
 
+-- name: last_in_line
+-- The last items in line of some channels.
+select i.id, i.payload, i.format, i.subject, i.priority, i.state, i.position, i.next_execution,
+       i.waiting_since, i.created_at, i.attempts, i.crashes, i.iterations, i.last_iteration,
+       i.headers, i.overrides, i.token, i.lease_until, i.claimed_at, i.worker, i.error,
+       i.successor, i.key_values
+from headrace.channel c
+cross join lateral (
+    select f.* from headrace.item f
+    where f.channel = c.id and f.channel <> 0 and f.state = 1
+    order by f.rank desc, f.position desc
+    limit 1
+) i
+where c.queue = :queue and c.key_values = any(:names::text[]);
+
 -- name: line_items
 -- Items in line behind a place, without their content.
 select id, channel, key_values, rank, position
