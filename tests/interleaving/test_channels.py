@@ -186,3 +186,31 @@ def test_an_outcome_of_an_item_whose_channel_is_deleted(stage, kind):
         if settled.state == "gone":
             assert (deleted.items, every(q)) == (1, []), run
         check_counts(q)
+
+
+def test_newer_content_is_never_lost(stage):
+    """Of two pushes to one channel the last in line has the later one's, or is out already."""
+    stepper, (claimer, one, two) = stage.act(3)
+    updateable = {"updateable": True}
+
+    def script(number):
+        queue(stage.client, number).push(doc(0, key_values=A, overrides=updateable))
+        return (
+            lambda: fair(queue(claimer, number), 1),
+            lambda: queue(one, number).push(doc(1, key_values=A, overrides=updateable)),
+            lambda: queue(two, number).push(doc(2, key_values=A, overrides=updateable)),
+        )
+
+    for run in stepper.interleavings(script, interruptions=1):
+        assert run.errors == [None, None, None], run
+        q = queue(stage.client, run.number)
+        taking, *pushed = run.results
+        items = {item.id: item for item in every(q)}
+        # Each push made an item, or replaced what one carries; what was claimed stays as it was.
+        for number, result in enumerate(pushed, 1):
+            item = items[result.ids[0]]
+            assert payload(item) == number or payload(item) in (1, 2), run
+        for item in taking.items:
+            assert payload(items[item.id]) == payload(item), run
+        assert {1, 2} & {payload(item) for item in items.values()}, run
+        check_counts(q)

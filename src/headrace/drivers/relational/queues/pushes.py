@@ -222,7 +222,9 @@ class Pushes(QueueBase):
             due = _due(call, document, now, now)
             last = pushing.last.get(document.key_values or "")
             if last is not None and is_replaceable(last, document, due, now):
-                return last.id, self._renew(ledger, pushing, last, index, document)
+                after = rules.renewed(last, document, due, now)
+                self._renew(ledger, pushing, last, after)
+                return last.id, Note(index, "updated")
             item = ledger.add(queue, rules.dated(document, due), now)
             self._note_live(pushing, item)
             return item.id, None
@@ -261,19 +263,14 @@ class Pushes(QueueBase):
             if item.state == State.PENDING and item.key_values == name
         }
 
-    def _renew(
-        self, ledger: Ledger, pushing: Pushing, last: ItemState, index: int, document: Document
-    ) -> Note:
+    def _renew(self, ledger: Ledger, pushing: Pushing, last: ItemState, after: ItemState) -> None:
         """Put newer content in place of that of the last item in a channel's line."""
-        now = pushing.queue.now
         self.keep_superseded(ledger, pushing.queue, last, last)
-        after = rules.renewed(last, document, document.due_at(now), now)
         ledger.move(pushing.queue, last, after)
         pushing.last[after.key_values or ""] = after
         if after.priority != last.priority:
             # Somebody else may be the last now.
             pushing.unsure.add(after.key_values)
-        return Note(index, "updated")
 
     def _note_live(self, pushing: Pushing, item: ItemState) -> None:
         if item.subject is not None:
