@@ -38,6 +38,7 @@
     │   │   └── ItemGone        item_gone
     │   ├── ItemActive          item_active
     │   ├── SubjectTaken        subject_taken
+    │   ├── QueueFull           queue_full           retryable
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
@@ -321,6 +322,13 @@ class SubjectTaken(QueueError):
     """Another live item of the queue has the subject."""
 
     code = "subject_taken"
+
+
+class QueueFull(QueueError, PushError, UpsertError):
+    """The queue, or the channel, holds as many items as it may; nothing was pushed."""
+
+    code = "queue_full"
+    retryable = True
 
 
 class NoItemsWaiting(QueueError):

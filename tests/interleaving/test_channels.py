@@ -214,3 +214,22 @@ def test_newer_content_is_never_lost(stage):
             assert payload(items[item.id]) == payload(item), run
         assert {1, 2} & {payload(item) for item in items.values()}, run
         check_counts(q)
+
+
+def test_two_pushes_never_fill_a_queue_beyond_its_limit(stage):
+    """One of them finds it full."""
+    stepper, clients = stage.act(2)
+
+    def script(number):
+        queue(stage.client, number).create(max_items=1)
+        return [
+            lambda client=client: queue(client, number).desk.push([queue(client, number).call(1)])
+            for client in clients
+        ]
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        kinds = sorted(type(result[0]).__name__ for result in run.results)
+        assert kinds == ["PushFull", "Pushed"], run
+        assert len(every(q)) == 1, run

@@ -781,6 +781,20 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "pushes to a counted queue do not wait for each other",
+        interleaving("channels", "postgres", "beyond_its_limit"),
+        (
+            SqlPatch(
+                "postgres", "push_alone", "pg_advisory_xact_lock(1214603635, :queue)", ":queue"
+            ),
+        ),
+    ),
+    Mutant(
+        "a key of a refused push stays taken",
+        contract("sqlite", "refused_call"),
+        (SqlPatch("sqlite", "give_once", "key = :key", "key = :key and false"),),
+    ),
+    Mutant(
         "patterns with any are not looked for",
         ("tests/model/test_patterns.py", "finds_what_applies"),
         (Patch(f"{PATTERNS}:PatternIndex._near", "((key, value), (key, ANY))", "((key, value),)"),),

@@ -81,6 +81,8 @@ HOT: dict[str, dict[str, Any]] = {
     "blocked_channels": {"channels": [7, 8]},
     "channel_items": {"channels": [7, 8], "each": 5, "limit": 8, "but": [7, 8]},
     "last_in_line": {"queue": 8, "names": ["c-7", "c-8"]},
+    "channel_sizes": {"queue": 8, "names": ["c-7", "c-8"]},
+    "give_once": {"scope": "commit", "key": "k-7"},
     "line_items": {"queue": 7, "rank": 0, "position": 5000, "limit": 10},
     "pending_items": {"ids": [7, 8]},
     "channel_members": {"channels": [7, 8]},
@@ -148,7 +150,7 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "last_item",
     ),
     *("read_clock", "keep_client", "keep_worker", "add_sink"),
-    *("add_channels", "add_turns", "add_gone"),
+    *("add_channels", "add_turns", "add_gone", "push_alone"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {

@@ -66,7 +66,16 @@ class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
     key: str
 
 
-PushOutcome = Pushed | PushConflict
+class PushFull(msgspec.Struct, frozen=True, tag="push_full"):
+    """The queue (or the channel that is named) may not hold so many; nothing of the call was
+    written, and its key does not count as used."""
+
+    queue: str
+    limit: int
+    channel: str | None = None
+
+
+PushOutcome = Pushed | PushConflict | PushFull
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,6 +74,13 @@ class QueueStore(ChannelStore, Protocol):
         is committed to that topic in the same transaction: ``{"queue", "id", "subject",
         "payload", "superseded_at"}``.
 
+        A call that would make the queue hold more live items than its ``max_items``, or a channel
+        more than ``max_channel_items``, is answered ``PushFull`` and writes nothing; the others
+        are not affected. Only new items count, not updates. Where calls come with something else
+        (``settle``, ``ack_push``, a sink), that raises ``QueueFull`` and nothing is written at
+        all. What comes by itself always comes: successors, copies of the dead, and what is made
+        live again.
+
         A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its outcome
         is the first one if the digest is the same, else ``PushConflict``. The keys of pushes and
         those of commits are different things; queues do not have keys of their own.

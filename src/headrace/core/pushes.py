@@ -7,11 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from headrace.contract.items import Note, PushCall, PushConflict, PushOutcome, Skip
+from headrace.contract.items import Note, PushCall, PushConflict, PushFull, PushOutcome, Skip
 from headrace.core.commits import check_key
 from headrace.core.documents import Mode
 from headrace.core.times import Duration, duration_ms
 from headrace.errors import InvalidOption, KeyReused
+from headrace.model import refusals
 from headrace.model.items import Document
 from headrace.model.names import check_queue
 from headrace.model.queues import WhileActive
@@ -65,6 +66,8 @@ def result_of(outcome: PushOutcome) -> PushResult:
             "a key belongs to one push, so choose another one.",
             key=outcome.key,
         )
+    if isinstance(outcome, PushFull):
+        raise refusals.queue_full(outcome.queue, outcome.limit, outcome.channel)
     skipped = sum(note.outcome == "skipped" for note in outcome.notes)
     return PushResult(
         pushed=len(outcome.ids) - len(outcome.notes),

@@ -59,6 +59,8 @@ class Settings(TypedDict, total=False):
     metrics_retention: Duration
     log_level: LogLevel
     serial: bool
+    max_items: int
+    max_channel_items: int
 
 
 def changes_of(settings: Mapping[str, Any]) -> QueueChanges:

@@ -70,6 +70,9 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``metrics``             whether running numbers are kept, so that ``stats`` need not count, and
                             as a time series for ``metrics_retention``.
     ``log_level``           what a worker of the queue logs.
+    ``max_items``           how many live items the queue may hold, waiting and in flight; -1: no
+                            limit, 0: none. What is there already stays; updates are free.
+    ``max_channel_items``   the same for each channel.
     ``serial``              whether a channel hands out its next item only when the one before it
                             is settled, and has not come back to stand before it.
     """
@@ -97,6 +100,13 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metrics_retention: float = 7 * 24 * 3600.0
     log_level: LogLevel = "error"
     serial: bool = False
+    max_items: int = NO_LIMIT
+    max_channel_items: int = NO_LIMIT
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a push may find it full."""
+        return self.max_items != NO_LIMIT or self.max_channel_items != NO_LIMIT
 
     def dead_queues(self, name: str) -> tuple[str, ...]:
         """The queues that get copies of what dies in the queue ``name``.
@@ -175,6 +185,12 @@ def _check(settings: QueueSettings) -> None:
         if value < 1 and value != NO_LIMIT:
             raise InvalidOption(
                 f"{name} is {value}: use 1 or more, or -1 for no limit.", option=name
+            )
+    for name in ("max_items", "max_channel_items"):
+        value = getattr(settings, name)
+        if value < NO_LIMIT:
+            raise InvalidOption(
+                f"{name} is {value}: use 0 or more, or -1 for no limit.", option=name
             )
     for name in ("worker_chunk", "worker_concurrency"):
         value = getattr(settings, name)

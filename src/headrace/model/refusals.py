@@ -16,6 +16,7 @@ from headrace.errors import (
     ProcNameTaken,
     ProcOvertaken,
     QueueExists,
+    QueueFull,
     SubjectTaken,
     UnknownItem,
     UnknownPipeline,
@@ -157,6 +158,18 @@ def item_gone(queue: str, item: int) -> ItemGone:
         "Nothing was written.",
         queue=queue,
         item=item,
+    )
+
+
+def queue_full(queue: str, limit: int, channel: str | None) -> QueueFull:
+    where = "" if channel is None else f"channel {channel} of "
+    option = "max_items" if channel is None else "max_channel_items"
+    return QueueFull(
+        f"{where}queue {queue!r} holds all that it may: {option} is {limit}. Nothing was pushed; "
+        "try again when items are settled, or raise the limit.",
+        queue=queue,
+        limit=limit,
+        channel=channel,
     )
 
 

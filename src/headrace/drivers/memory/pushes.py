@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
+from headrace.contract.items import (
+    Note,
+    PushCall,
+    PushConflict,
+    Pushed,
+    PushFull,
+    PushOutcome,
+    Skip,
+)
 from headrace.contract.op import Op
 from headrace.drivers.memory.items import MemoryItems
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
+from headrace.errors import QueueFull
 from headrace.model import items as rules
 from headrace.model.channels import is_replaceable
+from headrace.model.filling import check_room, limit_of
 from headrace.model.items import Document, ItemState, State
 
 Taken = tuple[int, Note | None]
@@ -21,7 +32,18 @@ class MemoryPushes(MemoryItems):
     """Items come in."""
 
     def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
-        return immediate("push", lambda: [self.push_one(call) for call in calls])
+        return immediate("push", lambda: [self._push_or_refuse(call) for call in calls])
+
+    def _push_or_refuse(self, call: PushCall) -> PushOutcome:
+        # A queue that was made for it stays.
+        self.queue_made(call.queue)
+        done = len(self.data.undo)
+        try:
+            return self.push_one(call)
+        except QueueFull as error:
+            while len(self.data.undo) > done:
+                self.data.undo.pop()()
+            return PushFull(*limit_of(error))
 
     def push_one(self, call: PushCall) -> PushOutcome:
         """Take in the documents of a call, unless its key says that they are here already."""
@@ -42,8 +64,30 @@ class MemoryPushes(MemoryItems):
             self._push_document(queue, call, index, document, now)
             for index, document in enumerate(call.documents)
         ]
-        return Pushed(
+        outcome = Pushed(
             ids=tuple(id for id, _ in taken), notes=tuple(note for _, note in taken if note)
+        )
+        if queue.settings.is_limited:
+            self._check_room(queue, call, outcome)
+        return outcome
+
+    def _check_room(self, queue: QueueData, call: PushCall, outcome: Pushed) -> None:
+        noted = {note.index for note in outcome.notes}
+        news = Counter(
+            document.key_values
+            for index, document in enumerate(call.documents)
+            if index not in noted
+        )
+        check_room(
+            call.queue,
+            queue.settings,
+            held=len(queue.items) - sum(news.values()),
+            news=news,
+            channels={
+                name: len(queue.channels.get(name, ())) - count
+                for name, count in news.items()
+                if name is not None
+            },
         )
 
     def _push_document(

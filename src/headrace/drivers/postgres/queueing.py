@@ -199,7 +199,7 @@ def push_at_once(
 def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
     is_unique = queue.settings.unique != "live"
     has_subjects = is_unique and any(document.subject is not None for document in documents)
-    return queue.settings.metrics and not has_subjects
+    return queue.settings.metrics and not has_subjects and not queue.settings.is_limited
 
 
 def _push(

@@ -76,6 +76,10 @@ class Keys(Generic[Result]):
         if news:
             yield news
 
+    def give_back(self, key: str) -> Steps[None]:
+        """Forget a key that was taken just now: nothing came of its call."""
+        yield self.sql.give_once(scope=self.scope, key=key)
+
 
 class CommitKeys(Keys[Outcome]):
     """The keys of commits."""

@@ -39,7 +39,7 @@ def push_at_once(
         queue = store.known_queues.get(call.queue)
         if queue is None:
             queue = yield from _learn(store, call.queue)
-        if queue is None:
+        if queue is None or queue.settings.is_limited:
             return (yield from store.pushed_slowly(calls))
         discipline = queue.settings.discipline
         [turn] = yield from take_turns(store.sql, 1)

@@ -39,6 +39,7 @@ from headrace.testing.contract.queue_clients import QueueClientContract
 from headrace.testing.contract.queue_counts import CountContract
 from headrace.testing.contract.queue_dead import DeadItemContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
+from headrace.testing.contract.queue_filling import FillingContract
 from headrace.testing.contract.queue_following import FollowingContract
 from headrace.testing.contract.queue_items import ItemContract
 from headrace.testing.contract.queue_kinds import QueueKindContract
@@ -95,6 +96,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    FillingContract,
     SinkContract,
 )
 
@@ -115,6 +117,7 @@ __all__ = [
     "DeadLetterContract",
     "DiagnosisContract",
     "FailureContract",
+    "FillingContract",
     "FollowingContract",
     "ItemClaimContract",
     "ItemContract",

@@ -228,6 +228,14 @@ class Ledger:
         if item.subject is not None:
             self.used.pop((queue.id, item.subject), None)
 
+    def news(self) -> Counter[str | None]:
+        """How many new items there are, by channel."""
+        return Counter(
+            entry.after.key_values
+            for entry in self.entries.values()
+            if entry.before is None and entry.after is not None
+        )
+
     def last_in_line(self, queue: QueueRow, found: list[ItemState]) -> dict[str, ItemState]:
         """The last items in line by channel, given those that are stored."""
         last = {item.key_values: item for item in found if item.key_values is not None}

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from headrace.contract.items import Note, PushCall, PushConflict, Pushed, PushOutcome, Skip
+from headrace.contract.items import (
+    Note,
+    PushCall,
+    PushConflict,
+    Pushed,
+    PushFull,
+    PushOutcome,
+    Skip,
+)
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
@@ -12,8 +21,10 @@ from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
 from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Many, Sql
+from headrace.errors import QueueFull
 from headrace.model import items as rules
 from headrace.model.channels import is_behind, is_replaceable, is_updateable
+from headrace.model.filling import check_room, limit_of
 from headrace.model.items import Document, ItemState, State
 
 NEVER = -1
@@ -80,7 +91,14 @@ class Pushes(QueueBase):
                 conflict = PushConflict(call.key or "")
                 outcomes.append(before if digest == call.digest else conflict)
                 continue
-            outcome = yield from self.push_one(call)
+            try:
+                outcome = yield from self.push_one(call)
+            except QueueFull as error:
+                # Found out before anything of this call was written.
+                outcomes.append(PushFull(*limit_of(error)))
+                if call.key is not None:
+                    yield from self.push_keys.give_back(call.key)
+                continue
             outcomes.append(outcome)
             if call.key is not None:
                 done[call.key] = (call.digest, outcome)
@@ -93,21 +111,27 @@ class Pushes(QueueBase):
     def push_one(self, call: PushCall) -> Steps[Pushed]:
         """Take in the documents of a call."""
         queue = yield from self.made_queue(call.queue)
+        if queue.settings.is_limited:
+            yield self.sql.push_alone(queue=queue.id)
         if call.mode == "push" and all(
             doc.subject is None and doc.key_values is None for doc in call.documents
         ):
             return (yield from self._push_plain(queue, call.documents))
         pushing = Pushing(call, queue)
         left = list(range(len(call.documents)))
+        is_checked = not queue.settings.is_limited
         while left:
             # Others may take a subject between our look and our insert: then we look again.
-            left = yield from self._push_some(pushing, left)
+            left = yield from self._push_some(pushing, left, is_checked=is_checked)
+            is_checked = True
         return pushing.outcome()
 
     def _push_plain(self, queue: QueueRow, documents: Sequence[Document]) -> Steps[Pushed]:
         """Take in documents that nothing can be in the way of."""
         if not documents:
             return Pushed(())
+        if queue.settings.is_limited:
+            yield from self._check_room(queue, Counter({None: len(documents)}))
         values = [
             plain_values(document, queue, document.due_at(queue.now)) for document in documents
         ]
@@ -129,7 +153,24 @@ class Pushes(QueueBase):
         yield from ledger.write()
         return Pushed(tuple(ids))
 
-    def _push_some(self, pushing: Pushing, indexes: Sequence[int]) -> Steps[list[int]]:
+    def _check_room(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
+        """Refuse new items, by channel, that the queue has no room for."""
+        if queue.settings.metrics:
+            [row] = yield self.sql.sum_tallies(queue=queue.id)
+            held = row["planned"] + row["pending"] + row["active"]
+        else:
+            counted = yield self.sql.count_items(queue=queue.id)
+            held = sum(row["count"] for row in counted)
+        names = sorted(name for name in news if name is not None)
+        sizes: dict[str, int] = {}
+        if names:
+            found = yield self.sql.channel_sizes(queue=queue.id, names=names)
+            sizes = {row["key_values"]: row["size"] for row in found}
+        check_room(queue.name, queue.settings, held=held, news=news, channels=sizes)
+
+    def _push_some(
+        self, pushing: Pushing, indexes: Sequence[int], *, is_checked: bool
+    ) -> Steps[list[int]]:
         """Take in some documents; those that have to be looked at again."""
         call = pushing.call
         yield from self._look(pushing, indexes)
@@ -146,6 +187,10 @@ class Pushes(QueueBase):
             pushing.notes.pop(index, None)
             if note is not None:
                 pushing.notes[index] = note
+        if not is_checked:
+            # What has to be looked at again may be new as well.
+            news = ledger.news() + Counter(call.documents[index].key_values for index in later)
+            yield from self._check_room(pushing.queue, news)
         yield from self._take_subjects(pushing, ledger)
         if ledger.parts:
             yield from self.append(ledger.parts)

@@ -122,6 +122,17 @@ cross join lateral (
 ) i
 where c.queue = :queue and c.key_values = any(:names::text[]);
 
+-- name: push_alone
+-- See to it that nobody else pushes to a queue whose items are counted, until the transaction ends.
+select pg_advisory_xact_lock(1214603635, :queue) as alone;
+
+-- name: channel_sizes
+-- How many live items some channels have.
+select c.key_values, count(*) as size
+from headrace.channel c join headrace.item i on i.channel = c.id and i.channel <> 0
+where c.queue = :queue and c.key_values = any(:names::text[])
+group by c.key_values;
+
 -- name: line_items
 -- Items in line behind a place, without their content.
 select id, channel, key_values, rank, position

@@ -20,3 +20,7 @@ where scope = :scope and key = any(:keys::text[]);
 -- name: settle_once
 -- Remember what came of a key taken in this transaction.
 update headrace.once set outcome = :outcome where scope = :scope and key = :key;
+
+-- name: give_once
+-- Give back a key taken in this transaction: nothing came of it.
+delete from headrace.once where scope = :scope and key = :key;

@@ -86,6 +86,17 @@ where c.queue = :queue and c.key_values in (select value from json_each(:names))
               where f.channel = c.id and f.channel <> 0 and f.state = 1
               order by f.rank desc, f.position desc limit 1);
 
+-- name: push_alone
+-- See to it that nobody else pushes to a queue whose items are counted, until the transaction ends.
+select :queue as queue;
+
+-- name: channel_sizes
+-- How many live items some channels have.
+select c.key_values, count(*) as size
+from headrace_channel c join headrace_item i on i.channel = c.id and i.channel <> 0
+where c.queue = :queue and c.key_values in (select value from json_each(:names))
+group by c.key_values;
+
 -- name: line_items
 -- Items in line behind a place, without their content.
 select id, channel, key_values, rank, position

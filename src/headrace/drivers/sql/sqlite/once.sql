@@ -22,3 +22,7 @@ where scope = :scope and key in (select value from json_each(:keys));
 -- name: settle_once
 -- Remember what came of a key taken in this transaction.
 update headrace_once set outcome = :outcome where scope = :scope and key = :key;
+
+-- name: give_once
+-- Give back a key taken in this transaction: nothing came of it.
+delete from headrace_once where scope = :scope and key = :key;
