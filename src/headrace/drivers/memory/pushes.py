@@ -35,14 +35,14 @@ class MemoryPushes(MemoryItems):
         return immediate("push", lambda: [self._push_or_refuse(call) for call in calls])
 
     def _push_or_refuse(self, call: PushCall) -> PushOutcome:
-        # A queue that was made for it stays.
-        self.queue_made(call.queue)
         done = len(self.data.undo)
         try:
             return self.push_one(call)
         except QueueFull as error:
             while len(self.data.undo) > done:
                 self.data.undo.pop()()
+            # A queue that was made for it stays.
+            self.queue_made(call.queue)
             return PushFull(*limit_of(error))
 
     def push_one(self, call: PushCall) -> PushOutcome:

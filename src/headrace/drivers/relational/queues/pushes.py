@@ -179,7 +179,8 @@ class Pushes(QueueBase):
         later: list[int] = []
         for index in indexes:
             document = call.documents[index]
-            if self._must_wait(pushing, document):
+            if later or self._must_wait(pushing, document):
+                # And what comes after it, so that all come into line in their order.
                 later.append(index)
                 continue
             id, note = self._push_document(ledger, pushing, index, document)
