@@ -37,7 +37,7 @@ class Spark:
                 "spark.local.dir": str(lab.folder),
             },
         )
-        jvm = self.session.sparkContext._jvm  # noqa: SLF001
+        jvm = self.session.sparkContext._jvm  # noqa: SLF001  # the only way to ask which Java it is
         self._pid = int(jvm.java.lang.ProcessHandle.current().pid())
         self.java = str(jvm.java.lang.System.getProperty("java.version"))
 
