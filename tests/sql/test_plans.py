@@ -74,13 +74,14 @@ HOT: dict[str, dict[str, Any]] = {
     "drop_used": {"queue": 7, "at": TS + 100, "limit": 10},
     "remove_ended": {"queue": 7, "ids": [50_007, 50_008]},
     "hold_channels": {"queue": 8, "names": ["c-7", "c-8"]},
+    "mark_updateable": {"channels": [7, 8]},
     "empty_channels": {"queue": 8, "names": ["c-7", "c-8"]},
     "drop_turns": {"channels": [7, 8]},
     "next_channels": {"queue": 8, "after": 5, "limit": 10},
     "lock_turns": {"channels": [7, 8]},
     "blocked_channels": {"channels": [7, 8]},
     "channel_items": {"channels": [7, 8], "each": 5, "limit": 8, "but": [7, 8]},
-    "last_in_line": {"queue": 8, "names": ["c-7", "c-8"]},
+    "last_in_line": {"queue": 8, "names": ["c-7", "c-8"], "certain": ["c-8"]},
     "channel_sizes": {"queue": 8, "names": ["c-7", "c-8"]},
     "give_once": {"scope": "commit", "key": "k-7"},
     "line_items": {"queue": 7, "rank": 0, "position": 5000, "limit": 10},
@@ -150,7 +151,7 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "last_item",
     ),
     *("read_clock", "keep_client", "keep_worker", "add_sink"),
-    *("add_channels", "add_turns", "add_gone", "push_alone"),
+    *("add_channels", "add_channel_items", "add_turns", "add_gone", "push_alone"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
@@ -162,6 +163,7 @@ INSERTS_ON_POSTGRES = {
     "claim_next",
     "push_at_once",
     "push_one_at_once",
+    "push_to_channels",
     "claim_at_once",
     "claim_in_turn",
     "complete_at_once",
