@@ -23,7 +23,8 @@
     │   ├── UnknownPipeline     unknown_pipeline
     │   ├── UnknownQueue        unknown_queue
     │   ├── UnknownSink         unknown_sink
-    │   └── UnknownItem         unknown_item
+    │   ├── UnknownItem         unknown_item
+    │   └── UnknownLimit        unknown_limit
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
     │   ├── ProcDisabled        proc_is_disabled
@@ -39,6 +40,7 @@
     │   ├── ItemActive          item_active
     │   ├── SubjectTaken        subject_taken
     │   ├── QueueFull           queue_full           retryable
+    │   ├── LimitExists         limit_exists
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
@@ -240,6 +242,12 @@ class UnknownItem(NotFound):
     code = "unknown_item"
 
 
+class UnknownLimit(NotFound):
+    """There is no such rule, or no such override of it."""
+
+    code = "unknown_limit"
+
+
 class ProcError(HeadraceError):
     """The proc's state does not allow the call."""
 
@@ -329,6 +337,12 @@ class QueueFull(QueueError, PushError, UpsertError):
 
     code = "queue_full"
     retryable = True
+
+
+class LimitExists(QueueError, CreateError):
+    """There is a rule of that name, or one about the same."""
+
+    code = "limit_exists"
 
 
 class NoItemsWaiting(QueueError):

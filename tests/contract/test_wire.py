@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.channels import ChannelStore
+from headrace.contract.limits import LimitStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -32,6 +33,7 @@ OPERATIONS = {
         DiagnosisStore,
         QueueStore,
         ChannelStore,
+        LimitStore,
         SinkStore,
     )
     for name, method in vars(protocol).items()
@@ -205,6 +207,9 @@ class TestChannelUpdate(Wire, contract.ChannelUpdateContract): ...
 
 
 class TestFilling(Wire, contract.FillingContract): ...
+
+
+class TestLimitRule(Wire, contract.LimitRuleContract): ...
 
 
 class TestSink(Wire, contract.SinkContract): ...

@@ -90,6 +90,13 @@ HOT: dict[str, dict[str, Any]] = {
     "drop_channels": {"channels": [7, 8]},
     "find_gone": {"queue": 8, "items": [7, 8]},
     "drop_gone": {"queue": 8, "at": TS + 100, "limit": 10},
+    "look_at_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "lock_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "lock_free_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "await_buckets": {"buckets": [7, 8]},
+    "unawait_buckets": {"buckets": [7, 8]},
+    "end_waits": {"buckets": [7, 8]},
+    "find_limit": {"id": "r-7"},
 }
 # What these read of a queue is all that there is in some state, not all that there is.
 PARTIAL = {"held_items", "active_items", "oldest_due"}
@@ -151,10 +158,13 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
     ),
     *("read_clock", "keep_client", "keep_worker", "add_sink"),
     *("add_channels", "add_turns", "add_gone", "push_alone"),
+    *("enter_limits", "close_limits", "close_queues", "add_limits", "add_overrides"),
+    *("set_buckets", "add_buckets", "add_waits", "limit_version", "next_limit_version"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
-    *("move_turns", "rechannel_items", "mark_channels"),
+    *("move_turns", "rechannel_items", "mark_channels", "set_queue_limits"),
+    *("change_buckets", "mark_buckets"),
 }
 INSERTS_ON_SQLITE = {"count_push"}
 INSERTS_ON_POSTGRES = {
@@ -177,6 +187,8 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     *("fold_tallies", "compare_tallies", "drop_other_workers", "drop_workers", "drop_client"),
     *("list_channels", "idle_channels", "remove_all_turns", "remove_all_channels"),
     "remove_all_gone",
+    *("list_limits", "remove_limits", "remove_overrides", "limited_queues", "queue_names"),
+    *("count_held", "list_held", "clear_buckets", "clear_waits", "drop_buckets"),
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }
 COLD_ON_POSTGRES = {"old_stages"}
@@ -217,6 +229,13 @@ insert into headrace.item (queue, state, position, next_execution, waiting_since
     select 8, n % 3, n, {ts} + n, 0, 0, {ts} + n, '{{}}', n % 2000 + 1, 'c-' || (n % 2000)
     from series;
 insert into headrace.gone (item, queue, token, at) select n, 8, 't', {ts} + n from series;
+insert into headrace.limit_rule (id, queue, measure, key_values, most)
+    select 'r-' || n, 'q', 'running', 'b-' || n, 5 from series where n < 2000;
+insert into headrace.limit_override (rule, id, key_values, most)
+    select 'r-' || n, 'o', 'b-' || n, 5 from series where n < 2000;
+insert into headrace.bucket (name, queue, measure)
+    select 'q|running|b-' || n, 'q', 'running' from series;
+insert into headrace.limit_wait (bucket, queue) select n, 7 from series;
 """
 
 

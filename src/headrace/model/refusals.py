@@ -8,6 +8,7 @@ from headrace.errors import (
     ItemActive,
     ItemGone,
     ItemLost,
+    LimitExists,
     NothingToReclaim,
     ProcAlreadyActive,
     ProcAlreadyDisabled,
@@ -19,6 +20,7 @@ from headrace.errors import (
     QueueFull,
     SubjectTaken,
     UnknownItem,
+    UnknownLimit,
     UnknownPipeline,
     UnknownProc,
     UnknownQueue,
@@ -170,6 +172,35 @@ def queue_full(queue: str, limit: int, channel: str | None) -> QueueFull:
         queue=queue,
         limit=limit,
         channel=channel,
+    )
+
+
+def limit_reached(queue: str, rule: str, limit: int, values: str) -> QueueFull:
+    return QueueFull(
+        f"queue {queue!r} may not hold more: the limit {rule!r} lets {limit} items of {values} "
+        "wait and run. Nothing was pushed; try again when items are settled, or change the limit.",
+        queue=queue,
+        limit=limit,
+        channel=values,
+        rule=rule,
+    )
+
+
+def unknown_limit(rule: str, override: str | None = None) -> UnknownLimit:
+    which = (
+        f"limit {rule!r}" if override is None else f"limit {rule!r} has no override {override!r}"
+    )
+    text = f"there is no {which}: limits() lists them." if override is None else f"{which}."
+    return UnknownLimit(text, rule=rule, override=override)
+
+
+def limit_exists(rule: str, same: str, override: str | None = None) -> LimitExists:
+    what = f"limit {rule!r}" if override is None else f"override {override!r} of limit {rule!r}"
+    return LimitExists(
+        f"{what} cannot be made: {same!r} has its name or is about the same; change that one.",
+        rule=rule,
+        override=override,
+        same=same,
     )
 
 

@@ -67,6 +67,7 @@ class Session(Runner, Following):
         self.announced: set[str] = set()
         # Rows read here may never be committed, so they are not remembered elsewhere.
         self._last_rows = {}
+        self.keeps_limits = False
 
     def attempt(self, op: Op[T]) -> Work[T]:
         if not op.writes:

@@ -26,6 +26,7 @@ NOUNS = (
     "queue",
     "item",
     "channel",
+    "limit",
     "ended",
     "worker",
     "sink",

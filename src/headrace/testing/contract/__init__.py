@@ -19,6 +19,7 @@ from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
 from headrace.testing.contract.pipelines import (
     AckPartContract,
@@ -97,6 +98,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelClientContract,
     ChannelUpdateContract,
     FillingContract,
+    LimitRuleContract,
     SinkContract,
 )
 
@@ -124,6 +126,7 @@ __all__ = [
     "ItemFailureContract",
     "ItemOutcomeContract",
     "KeyContract",
+    "LimitRuleContract",
     "LiveContract",
     "OffsetContract",
     "OutcomeContract",
