@@ -23,6 +23,7 @@
     │   ├── UnknownPipeline     unknown_pipeline
     │   ├── UnknownQueue        unknown_queue
     │   ├── UnknownSink         unknown_sink
+    │   ├── UnknownLock         unknown_lock
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -46,6 +47,9 @@
     │   ├── SinkTaken           sink_taken
     │   ├── SinkRewound         sink_rewound
     │   └── StageLost           stage_lost           retryable
+    ├── LockError
+    │   ├── LockTaken           lock_taken           retryable
+    │   └── LockLost            lock_lost
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -234,6 +238,12 @@ class UnknownSink(NotFound):
     code = "unknown_sink"
 
 
+class UnknownLock(NotFound):
+    """Nobody has the lock, or not by that number."""
+
+    code = "unknown_lock"
+
+
 class UnknownItem(NotFound):
     """The queue has no item of that id or subject (any more)."""
 
@@ -374,6 +384,25 @@ class StageLost(SinkError):
 
     code = "stage_lost"
     retryable = True
+
+
+class LockError(HeadraceError):
+    """The state of a lock does not allow the call."""
+
+    code = "lock_error"
+
+
+class LockTaken(LockError):
+    """Somebody else has the lock, and the time to wait for it is over."""
+
+    code = "lock_taken"
+    retryable = True
+
+
+class LockLost(LockError):
+    """The lock is not ours any more: its lease ran out and somebody took it, or it was broken."""
+
+    code = "lock_lost"
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.channels import ChannelStore
+from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -33,6 +34,7 @@ OPERATIONS = {
         QueueStore,
         ChannelStore,
         SinkStore,
+        LockStore,
     )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
@@ -208,3 +210,9 @@ class TestFilling(Wire, contract.FillingContract): ...
 
 
 class TestSink(Wire, contract.SinkContract): ...
+
+
+class TestLock(Wire, contract.LockContract): ...
+
+
+class TestLockClient(Wire, contract.LockClientContract): ...

@@ -20,6 +20,7 @@ from headrace.contract.values import (
 from headrace.drivers.memory.channels import MemoryChannels
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
+from headrace.drivers.memory.locks import MemoryLocks
 from headrace.drivers.memory.maintenance import MemoryMaintenance
 from headrace.drivers.memory.numbers import MemoryNumbers
 from headrace.drivers.memory.sinks import MemorySinks
@@ -69,6 +70,7 @@ class MemoryStore(
     MemoryChannels,
     MemoryCoordination,
     MemorySinks,
+    MemoryLocks,
 ):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 

@@ -29,6 +29,7 @@ NOUNS = (
     "ended",
     "worker",
     "sink",
+    "lock",
 )
 
 

@@ -20,6 +20,7 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.locks import LockClientContract, LockContract
 from headrace.testing.contract.pipelines import (
     AckPartContract,
     ClaimSpanContract,
@@ -98,6 +99,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelUpdateContract,
     FillingContract,
     SinkContract,
+    LockContract,
+    LockClientContract,
 )
 
 __all__ = [
@@ -125,6 +128,8 @@ __all__ = [
     "ItemOutcomeContract",
     "KeyContract",
     "LiveContract",
+    "LockClientContract",
+    "LockContract",
     "OffsetContract",
     "OutcomeContract",
     "PipelineContract",
