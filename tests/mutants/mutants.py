@@ -722,12 +722,35 @@ MUTANTS = (
     ),
     Mutant(
         "pushes do not hold their channel",
-        interleaving("channels", "postgres", "pushed_while"),
+        interleaving("channels", "postgres", "pushed_in_a_long"),
         (SqlPatch("postgres", "hold_channels", "for key share", ""),),
     ),
     Mutant(
+        "channels that somebody pushes to are taken out of the turns",
+        interleaving("channels", "postgres", "pushed_in_a_long"),
+        (
+            SchemaPatch(
+                "postgres",
+                "select c.id from headrace.channel c where c.id = any(empty) for update skip locked",
+                "select c.id from headrace.channel c where c.id = any(empty)",
+            ),
+        ),
+    ),
+    Mutant(
+        "strict channels are not locked by claims at once",
+        interleaving("channels", "postgres", "strict_channel_in_a_long"),
+        (
+            SchemaPatch(
+                "postgres",
+                "from headrace.ready r where r.channel = c.channel\n"
+                "            for no key update skip locked",
+                "from headrace.ready r where r.channel = c.channel",
+            ),
+        ),
+    ),
+    Mutant(
         "strict channels are not locked",
-        interleaving("channels", "postgres", "strict_channel"),
+        interleaving("channels", "postgres", "strict_channel_in_a_long"),
         (SqlPatch("postgres", "lock_turns", "for no key update skip locked", ""),),
     ),
     Mutant(

@@ -174,6 +174,7 @@ INSERTS_ON_POSTGRES = {
     "push_at_once",
     "push_one_at_once",
     "claim_at_once",
+    "claim_in_turn",
     "complete_at_once",
     "take_receipt",
     "close_queue",
