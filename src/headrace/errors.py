@@ -23,8 +23,9 @@
     │   ├── UnknownPipeline     unknown_pipeline
     │   ├── UnknownQueue        unknown_queue
     │   ├── UnknownSink         unknown_sink
-    │   ├── UnknownItem         unknown_item
-    │   └── UnknownLimit        unknown_limit
+    │   ├── UnknownLock         unknown_lock
+    │   ├── UnknownLimit        unknown_limit
+    │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
     │   ├── ProcDisabled        proc_is_disabled
@@ -48,6 +49,9 @@
     │   ├── SinkTaken           sink_taken
     │   ├── SinkRewound         sink_rewound
     │   └── StageLost           stage_lost           retryable
+    ├── LockError
+    │   ├── LockTaken           lock_taken           retryable
+    │   └── LockLost            lock_lost
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -236,6 +240,12 @@ class UnknownSink(NotFound):
     code = "unknown_sink"
 
 
+class UnknownLock(NotFound):
+    """Nobody has the lock, or not by that number."""
+
+    code = "unknown_lock"
+
+
 class UnknownItem(NotFound):
     """The queue has no item of that id or subject (any more)."""
 
@@ -388,6 +398,25 @@ class StageLost(SinkError):
 
     code = "stage_lost"
     retryable = True
+
+
+class LockError(HeadraceError):
+    """The state of a lock does not allow the call."""
+
+    code = "lock_error"
+
+
+class LockTaken(LockError):
+    """Somebody else has the lock, and the time to wait for it is over."""
+
+    code = "lock_taken"
+    retryable = True
+
+
+class LockLost(LockError):
+    """The lock is not ours any more: its lease ran out and somebody took it, or it was broken."""
+
+    code = "lock_lost"
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):

@@ -13,6 +13,7 @@ import pytest
 
 from headrace.contract.channels import ChannelStore
 from headrace.contract.limits import LimitStore
+from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -35,6 +36,7 @@ OPERATIONS = {
         ChannelStore,
         LimitStore,
         SinkStore,
+        LockStore,
     )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
@@ -213,3 +215,9 @@ class TestLimitRule(Wire, contract.LimitRuleContract): ...
 
 
 class TestSink(Wire, contract.SinkContract): ...
+
+
+class TestLock(Wire, contract.LockContract): ...
+
+
+class TestLockClient(Wire, contract.LockClientContract): ...

@@ -18,6 +18,7 @@ QUANTUM = 10
 SHALLOWEST = 0.5
 # How long it is remembered that an item went with its channel while it was out.
 GONE_SECONDS = 24 * 3600
+_EVERY = Query().form
 
 
 @lru_cache(maxsize=2**16)
@@ -27,6 +28,11 @@ def selects(query: str, key_values: str) -> bool:
     Claims ask it of the same channels again and again, so the answers are kept.
     """
     return _matcher(query)(KeyValues.read(key_values))
+
+
+def selects_all(query: str) -> bool:
+    """Whether a query selects every channel there can be."""
+    return query == _EVERY
 
 
 def is_updateable(item: ItemState) -> bool:

@@ -9,6 +9,7 @@ from headrace.errors import (
     ItemGone,
     ItemLost,
     LimitExists,
+    LockLost,
     NothingToReclaim,
     ProcAlreadyActive,
     ProcAlreadyDisabled,
@@ -21,6 +22,7 @@ from headrace.errors import (
     SubjectTaken,
     UnknownItem,
     UnknownLimit,
+    UnknownLock,
     UnknownPipeline,
     UnknownProc,
     UnknownQueue,
@@ -209,4 +211,20 @@ def subject_taken(queue: str, subject: str) -> SubjectTaken:
         f"a live item of queue {queue!r} has the subject {subject!r}: settle or cancel it first.",
         queue=queue,
         subject=subject,
+    )
+
+
+def lock_lost(key_values: str) -> LockLost:
+    return LockLost(
+        f"the lock {key_values} is not yours any more: its lease ran out and somebody else took "
+        "it, or it was released or broken. What it protects may have changed: acquire it again.",
+        key_values=key_values,
+    )
+
+
+def unknown_lock(key_values: str, fence: int | None) -> UnknownLock:
+    by = "" if fence is None else f" by number {fence}"
+    return UnknownLock(
+        f"nobody has the lock {key_values}{by}: look at the list of locks.",
+        key_values=key_values,
     )

@@ -21,6 +21,7 @@ from headrace.drivers.memory.channels import MemoryChannels
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
 from headrace.drivers.memory.limits import MemoryLimits
+from headrace.drivers.memory.locks import MemoryLocks
 from headrace.drivers.memory.maintenance import MemoryMaintenance
 from headrace.drivers.memory.numbers import MemoryNumbers
 from headrace.drivers.memory.sinks import MemorySinks
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryCoordination,
     MemoryLimits,
     MemorySinks,
+    MemoryLocks,
 ):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 

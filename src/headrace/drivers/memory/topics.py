@@ -21,6 +21,7 @@ from headrace.contract.values import (
     Promised,
     RangeQuery,
 )
+from headrace.drivers.memory.lock_data import LockData
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
 from headrace.model.limiting import Bucket, Limits
@@ -77,6 +78,7 @@ class Data:
     once_published: dict[str, tuple[int, Published]] = field(default_factory=dict)
     staged: dict[str, tuple[int, tuple[Part, ...]]] = field(default_factory=dict)
     sinks: dict[str, SinkInfo] = field(default_factory=dict)
+    locks: LockData = field(default_factory=LockData)
     clients: dict[str, ClientRow] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)

@@ -25,6 +25,7 @@ from headrace.contract.items import (
     Taking,
 )
 from headrace.contract.op import Steps
+from headrace.drivers.postgres import in_turn
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of, queue_of
@@ -60,6 +61,7 @@ class Known:
         self._store = store
         self._queues: dict[str, QueueRow] = {}
         self._floors: dict[str, Floor] = {}
+        self.walks = in_turn.Walks()
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
         """A queue that was live when it was last seen."""
@@ -359,8 +361,7 @@ def claim_at_once(
         nonlocal runs
         runs += 1
         queue = yield from store.known.queue(take.queue)
-        has_channels = queue is not None and queue.info.has_channels
-        if runs > 1 or queue is None or has_channels or take.select is not None:
+        if runs > 1 or queue is None or not _can_claim(queue, take):
             return (yield from slowly(runs > 1))
         if take.version not in (None, queue.info.version):
             queue = yield from store.known.queue(take.queue, anew=True)
@@ -384,8 +385,11 @@ def claim_at_once(
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
-        items = _items(queue, rows)
-        store.known.raise_floor(queue, items, take.count, took)
+        if take.select is None:
+            items = _items(queue, rows)
+            store.known.raise_floor(queue, items, take.count, took)
+        else:
+            items = in_turn.items_of(queue, rows)
         due = first["next_due"]
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]
@@ -393,6 +397,11 @@ def claim_at_once(
         return taking(queue._replace(now=first["clock"]), items, due)
 
     return steps
+
+
+def _can_claim(queue: QueueRow, take: Take) -> bool:
+    """Whether one statement can do it, as far as is known."""
+    return take.order == "fair" if take.select is not None else not queue.info.has_channels
 
 
 def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
@@ -406,21 +415,23 @@ def _claim(
     store: PostgresStore, queue: QueueRow, take: Take, *, takes_any: bool = False
 ) -> Steps[list[Any]]:
     settings = queue.settings
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "token": take.token,
+        "count": take.count,
+        "lease": round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms,
+        "worker": take.worker,
+        "keeps_counts": settings.metrics,
+        "sign": place_of(settings.discipline, 1),
+        "takes_any": takes_any,
+        "now": store.clock(),
+    }
+    if take.select is not None:
+        return (yield from in_turn.claim(store, queue, take, common))
     floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
-    lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     statement = store.sql.claim_at_once(
-        queue=queue.id,
-        version=queue.info.version,
-        token=take.token,
-        count=take.count,
-        lease=lease,
-        worker=take.worker,
-        keeps_counts=settings.metrics,
-        sign=place_of(settings.discipline, 1),
-        floor_rank=floor_rank,
-        floor_position=floor_position,
-        takes_any=takes_any,
-        now=store.clock(),
+        **common, floor_rank=floor_rank, floor_position=floor_position
     )
     [rows] = yield Whole((statement,))
     return list(rows)

@@ -30,6 +30,7 @@ NOUNS = (
     "ended",
     "worker",
     "sink",
+    "lock",
 )
 
 

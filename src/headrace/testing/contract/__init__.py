@@ -21,6 +21,7 @@ from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.locks import LockClientContract, LockContract
 from headrace.testing.contract.pipelines import (
     AckPartContract,
     ClaimSpanContract,
@@ -100,6 +101,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FillingContract,
     LimitRuleContract,
     SinkContract,
+    LockContract,
+    LockClientContract,
 )
 
 __all__ = [
@@ -128,6 +131,8 @@ __all__ = [
     "KeyContract",
     "LimitRuleContract",
     "LiveContract",
+    "LockClientContract",
+    "LockContract",
     "OffsetContract",
     "OutcomeContract",
     "PipelineContract",

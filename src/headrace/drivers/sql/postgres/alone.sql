@@ -39,6 +39,16 @@ from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
     :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint);
 
+-- name: claim_in_turn
+-- Claim items of channels that take turns; answers nothing if there is no such queue.
+select answer as held, next_due, clock, line, id, payload, format, subject, priority, state,
+       position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
+       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
+       successor, key_values
+from headrace.claim_in_turn(
+    :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
+    :is_strict, string_to_array(:channels, ',')::integer[], :are_all, :takes_any, :now::bigint);
+
 -- name: complete_at_once
 -- Complete items of one claim; the ids of those that were held by it and have no successor.
 select id as appended

@@ -34,27 +34,79 @@ alter table headrace.item add column key_values text collate "C";
 alter table headrace.ended add column key_values text collate "C";
 create index item_channel on headrace.item (channel, state, rank, position) where channel <> 0;
 
--- As before, without items in channels: those are claimed in another way. A queue gets another
--- version with its first channel, but that may happen between two statements in here.
-create or replace function headrace.claim_items(
+-- Let planned items that are due stand in line, in the order in which they became so; how many.
+create function headrace.promote_items(queue_id integer, sign integer, moment bigint)
+returns bigint language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    items bigint[];
+    homes integer[];
+    promoted bigint := 0;
+begin
+    loop
+        select array_agg(d.id), array_agg(d.channel) into items, homes
+        from (
+            select i.id, i.channel from headrace.item i
+            where i.queue = queue_id and i.state = 0 and i.next_execution <= moment
+            order by i.next_execution, i.id
+            limit 1000
+            for no key update skip locked
+        ) d;
+        exit when items is null;
+        perform from headrace.channel c where c.id = any(homes) order by c.id for key share;
+        update headrace.item i
+        set state = 1, position = coalesce(i.position, sign * t.turn)
+        from (select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)) t
+        where i.id = t.id;
+        insert into headrace.ready (channel, queue, turn)
+        select d.channel, queue_id, nextval('headrace.turn')
+        from (
+            select h.channel from unnest(homes) with ordinality as h (channel, n)
+            where h.channel <> 0
+              and not exists (select from headrace.ready r where r.channel = h.channel)
+            group by h.channel order by min(h.n)
+        ) d
+        on conflict (channel) do nothing;
+        promoted := promoted + cardinality(items);
+        exit when cardinality(items) < 1000;
+    end loop;
+    return promoted;
+end
+$$;
+
+-- Claim items of channels that take turns, in one statement, where the queue is open and its
+-- settings have a version. The channels are all that the queue has, or those that were asked,
+-- in the order of their turns. Each gives up to a quantum; if that is not enough, those that
+-- have more share the rest. See headrace.claim_items for the words 'other' and 'short'; 'more'
+-- means that it was not enough, and that not all channels were asked. The first row has no item:
+-- it says what is due next, and in which order the others are.
+create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
-    claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
-    takes_any boolean, moment bigint
+    claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
+    asked integer[], are_all boolean, takes_any boolean, moment bigint
 ) returns table (
-    answer text, next_due bigint, clock bigint, rank integer,
+    answer text, next_due bigint, clock bigint, line text,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
     "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
     attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
     overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
-    successor text
-) language plpgsql as $$
+    successor text, key_values text
+) language plpgsql set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
     target headrace.queue;
     promoted bigint := 0;
-    moved bigint;
-    chosen bigint[];
-    more bigint[];
+    -- How many channels are looked at together, and how many items each of them is to give.
+    width integer := least(greatest(most, 10), 1000);
+    share integer := case when is_strict then 1 else quantum end;
+    candidates integer[];
+    looked integer;
+    seen bigint := -1;
+    -- Items, the channel of each, and the channels that were looked at for them.
+    got bigint[];
+    theirs integer[];
+    chosen bigint[] := '{}';
+    givers integer[] := '{}';
+    visited integer[] := '{}';
     due bigint;
     word text := 'claimed';
 begin
@@ -65,90 +117,188 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::integer, i.*
+        return query select 'other', null::bigint, moment, null::text, i.*, null::text
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
     perform set_config('synchronous_commit', 'off', true);
-    loop
-        with due_now as materialized (
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 0 and i.next_execution <= moment
-              and i.channel = 0
-            order by i.next_execution, i.id
-            limit 1000
-            for no key update skip locked
-        ), turns as materialized (
-            select d.id, nextval('headrace.turn') as turn from due_now d
-        )
-        update headrace.item i
-        set state = 1, position = coalesce(i.position, sign * t.turn)
-        from turns t where i.id = t.id;
-        get diagnostics moved = row_count;
-        promoted := promoted + moved;
-        exit when moved < 1000;
-    end loop;
-    if floor_position is null then
-        chosen := array(
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1 and i.channel = 0
-            order by i.rank, i.position limit most
-            for no key update skip locked);
-    else
-        chosen := array(
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1 and i.channel = 0 and i.rank < floor_rank
-            order by i.rank, i.position limit most
-            for no key update skip locked);
-        if cardinality(chosen) < most then
-            more := array(
-                select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.channel = 0
-                  and i.rank = floor_rank and i.position >= floor_position
-                order by i.rank, i.position limit most - cardinality(chosen)
-                for no key update skip locked);
-            chosen := chosen || more;
-        end if;
-        if cardinality(chosen) < most then
-            -- Short: then nothing is passed over.
-            more := array(
-                select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.channel = 0 and i.id <> all(chosen)
-                order by i.rank, i.position limit most - cardinality(chosen)
-                for no key update skip locked);
-            chosen := chosen || more;
-        end if;
+    perform from headrace.item i
+    where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
+    if found then
+        promoted := headrace.promote_items(target.id, sign, moment);
     end if;
-    if cardinality(chosen) < most then
+    loop
+        -- Candidates, in the order of their turns.
+        if asked is not null then
+            candidates := asked;
+        else
+            select array_agg(r.channel), max(r.turn) into candidates, seen
+            from (
+                select n.channel, n.turn from headrace.ready n
+                where n.queue = target.id and n.turn > seen
+                order by n.turn limit width
+            ) r;
+        end if;
+        exit when candidates is null;
+        looked := cardinality(candidates);
+        -- Which of them may give something.
+        if is_strict then
+            candidates := headrace.free_channels(candidates);
+        end if;
+        -- What they give.
+        select array_agg(x.id), array_agg(x.channel) into got, theirs
+        from (
+            select i.id, c.channel
+            from unnest(candidates) as c (channel)
+            cross join lateral (
+                select f.id from headrace.item f
+                where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                order by f.rank, f.position
+                limit share
+                for no key update skip locked
+            ) i
+            limit most - cardinality(chosen)
+        ) x;
+        chosen := chosen || got;
+        givers := givers || theirs;
+        if cardinality(chosen) = most then
+            visited := visited
+                || candidates[1 : array_position(candidates, theirs[cardinality(theirs)])];
+            exit;
+        end if;
+        visited := visited || candidates;
+        exit when asked is not null or looked < width;
+        width := least(4 * width, 1000);
+    end loop;
+    if cardinality(chosen) < most and asked is not null and not are_all then
+        word := 'more';
+    elsif not is_strict then
+        theirs := givers;
+        while cardinality(chosen) < most loop
+            -- Those that gave as much as they should have more.
+            candidates := array(
+                select g.channel from unnest(theirs) with ordinality as g (channel, n)
+                group by g.channel having count(*) = share order by min(g.n));
+            exit when cardinality(candidates) = 0;
+            share := greatest(
+                quantum, ceil((most - cardinality(chosen))::numeric / cardinality(candidates)));
+            select array_agg(x.id), array_agg(x.channel) into got, theirs
+            from (
+                select i.id, c.channel
+                from unnest(candidates) as c (channel)
+                cross join lateral (
+                    select f.id from headrace.item f
+                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                      and f.id <> all(chosen)
+                    order by f.rank, f.position
+                    limit share
+                    for no key update skip locked
+                ) i
+                limit most - cardinality(chosen)
+            ) x;
+            exit when got is null;
+            chosen := chosen || got;
+            givers := givers || theirs;
+        end loop;
+    end if;
+    if word = 'claimed' and cardinality(chosen) < most then
         select min(i.lease_until) into due
         from headrace.item i where i.queue = target.id and i.state = 2;
         if due <= moment and not takes_any then
             word := 'short';
-            chosen := '{}';
         end if;
         due := least(due, (select min(i.next_execution) from headrace.item i
                            where i.queue = target.id and i.state = 0));
+    end if;
+    if word <> 'claimed' then
+        chosen := '{}';
+        givers := '{}';
     end if;
     if keeps_counts and (promoted > 0 or cardinality(chosen) > 0) then
         insert into headrace.tally (queue, planned, pending, active, picked)
         values (target.id, -promoted, promoted - cardinality(chosen), cardinality(chosen),
                 cardinality(chosen));
     end if;
-    if cardinality(chosen) = 0 then
-        return query select word, due, moment, null::integer, i.*
-                     from (select) one left join (select * from headrace.no_item) i on true;
+    return query
+    select word, due, moment, array_to_string(chosen, ','), i.*, null::text
+    from (select) one left join (select * from headrace.no_item) i on true;
+    if cardinality(chosen) > 0 then
+        return query
+        update headrace.item i
+        set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
+            claimed_at = moment,
+            lease_until = moment
+                + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
+        where i.id = any(chosen)
+        returning null::text, null::bigint, null::bigint, null::text,
+                  i.id, i.payload, i.format, i.subject, i.priority, i.state,
+                  i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
+                  i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
+                  i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
+        -- It was their turn.
+        update headrace.ready r set turn = t.turn
+        from (
+            select l.channel, nextval('headrace.turn') as turn
+            from (
+                select g.channel from unnest(givers) with ordinality as g (channel, n)
+                group by g.channel order by min(g.n)
+            ) s
+            cross join lateral (
+                select f.channel from headrace.ready f where f.channel = s.channel
+                for no key update skip locked
+            ) l
+        ) t
+        where r.channel = t.channel;
+    end if;
+    perform headrace.retire_channels(visited);
+end
+$$;
+
+-- Which of some channels, in this order, may give an item to us and nobody else: of a strict one
+-- no item is out, nor will one return to its place.
+create function headrace.free_channels(channels integer[]) returns integer[] language plpgsql
+set plan_cache_mode = force_generic_plan as $$
+declare
+    locked integer[];
+begin
+    locked := array(
+        select l.channel from unnest(channels) as c (channel)
+        cross join lateral (
+            select r.channel from headrace.ready r where r.channel = c.channel
+            for no key update skip locked
+        ) l);
+    -- A statement of its own: what others took before we had the lock is seen now.
+    return array(
+        select c.channel from unnest(locked) as c (channel)
+        where not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 2)
+          and not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 0
+                            and i.position is not null));
+end
+$$;
+
+-- Take channels that have nothing in line out of the turns. Who puts something there holds the
+-- channel: so it is locked first, and looked at again then.
+create function headrace.retire_channels(channels integer[]) returns void language plpgsql
+set plan_cache_mode = force_generic_plan as $$
+declare
+    empty integer[];
+begin
+    empty := array(
+        select c.channel from unnest(channels) as c (channel)
+        where not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 1));
+    if cardinality(empty) = 0 then
         return;
     end if;
-    return query
-    update headrace.item i
-    set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
-        claimed_at = moment,
-        lease_until = moment + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint,
-                                        lease)
-    where i.id = any(chosen)
-    returning word, due, moment, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
-              i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
-              i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
-              i.lease_until, i.claimed_at, i.worker, i.error, i.successor;
+    empty := array(
+        select c.id from headrace.channel c where c.id = any(empty) for update skip locked);
+    delete from headrace.ready where channel = any(array(
+        select r.channel from headrace.ready r
+        where r.channel = any(empty)
+          and not exists (select from headrace.item i
+                          where i.channel = r.channel and i.channel <> 0 and i.state = 1)
+        for update skip locked));
 end
 $$;
