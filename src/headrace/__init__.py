@@ -15,6 +15,7 @@ from headrace.client.items import AsyncItem, Item
 from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
 from headrace.client.kinds import AckOpts, Message
 from headrace.client.live import AsyncLive, Live
+from headrace.client.locks import AsyncLock, Lock
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
@@ -26,6 +27,7 @@ from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, 
 from headrace.contract.sinks import SinkInfo
 from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
+from headrace.core.locks import LockInfo
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
 from headrace.core.where import where
@@ -48,6 +50,8 @@ from headrace.default import (
     keep,
     length,
     live,
+    lock,
+    locks,
     maintain,
     pause,
     proc,
@@ -60,6 +64,7 @@ from headrace.default import (
     range,
     ref,
     register_worker,
+    release_lock,
     resume,
     revrange,
     set_queue_defaults,
@@ -113,6 +118,7 @@ __all__ = [
     "AsyncHeadrace",
     "AsyncItem",
     "AsyncLive",
+    "AsyncLock",
     "AsyncProc",
     "AsyncQueue",
     "AsyncReplay",
@@ -140,6 +146,8 @@ __all__ = [
     "KeyValues",
     "Lag",
     "Live",
+    "Lock",
+    "LockInfo",
     "LoggedError",
     "MaintenanceReport",
     "MatchQuery",
@@ -195,6 +203,8 @@ __all__ = [
     "keep",
     "length",
     "live",
+    "lock",
+    "locks",
     "maintain",
     "pause",
     "proc",
@@ -207,6 +217,7 @@ __all__ = [
     "range",
     "ref",
     "register_worker",
+    "release_lock",
     "resume",
     "revrange",
     "set_queue_defaults",

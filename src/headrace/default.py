@@ -57,6 +57,8 @@ iterate = _forward(Headrace.iterate)
 keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
+lock = _forward(Headrace.lock)
+locks = _forward(Headrace.locks)
 maintain = _forward(Headrace.maintain)
 sink = _forward(Headrace.sink)
 sinks = _forward(Headrace.sinks)
@@ -88,6 +90,7 @@ info = _forward(Headrace.info)
 pause = _forward(Headrace.pause)
 queue_defaults = _forward(Headrace.queue_defaults)
 queues = _forward(Headrace.queues)
+release_lock = _forward(Headrace.release_lock)
 resume = _forward(Headrace.resume)
 set_queue_defaults = _forward(Headrace.set_queue_defaults)
 stats = _forward(Headrace.stats)
@@ -119,6 +122,8 @@ __all__ = [
     "keep",
     "length",
     "live",
+    "lock",
+    "locks",
     "maintain",
     "pause",
     "proc",
@@ -131,6 +136,7 @@ __all__ = [
     "range",
     "ref",
     "register_worker",
+    "release_lock",
     "resume",
     "revrange",
     "set_queue_defaults",

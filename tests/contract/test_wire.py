@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from headrace.contract.channels import ChannelStore
+from headrace.contract.limits import LimitStore
+from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -32,7 +34,9 @@ OPERATIONS = {
         DiagnosisStore,
         QueueStore,
         ChannelStore,
+        LimitStore,
         SinkStore,
+        LockStore,
     )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
@@ -207,4 +211,13 @@ class TestChannelUpdate(Wire, contract.ChannelUpdateContract): ...
 class TestFilling(Wire, contract.FillingContract): ...
 
 
+class TestLimitRule(Wire, contract.LimitRuleContract): ...
+
+
 class TestSink(Wire, contract.SinkContract): ...
+
+
+class TestLock(Wire, contract.LockContract): ...
+
+
+class TestLockClient(Wire, contract.LockClientContract): ...

@@ -27,6 +27,7 @@ SINKS = "headrace.contract.sink_rules"
 EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
+LOCKS = "headrace.drivers.relational.locks:Locks"
 QUERIES = ("tests/model/test_queries.py", "what_a_query_selects")
 
 
@@ -896,5 +897,39 @@ MUTANTS = (
         "records stand in the order of staging",
         contract("postgres", "order_of_the_stages"),
         (SqlPatch("postgres", "number_staged", "order by s.place, u.id", "order by u.id"),),
+    ),
+    Mutant(
+        "a lock is taken before its lease is over",
+        contract("sqlite", "lease_that_ran_out_is_taken_over"),
+        (
+            Patch(
+                "headrace.model.locks:turn_of", "if lock.until > now:", "if lock.until > now + 1:"
+            ),
+        ),
+    ),
+    Mutant(
+        "whoever asks passes the line",
+        contract("postgres", "came_first_gets_it_first"),
+        (Patch("headrace.model.locks:turn_of", "if place.until > now:", "if place.until < now:"),),
+    ),
+    Mutant(
+        "the dead stand in line for ever",
+        contract("sqlite", "place_that_is_not_kept"),
+        (Patch("headrace.model.locks:turn_of", "if place.until > now:", "if place.until:"),),
+    ),
+    Mutant(
+        "numbers of a forgotten lock begin anew",
+        contract("sqlite", "numbers_only_grow"),
+        (Patch(f"{LOCKS}.forget_locks", "if gone:", "if gone and not limit:"),),
+    ),
+    Mutant(
+        "a late holder extends what is somebody else's",
+        contract("postgres", "lease_that_ran_out_is_taken_over"),
+        (SqlPatch("postgres", "extend_lock", "and session = :session", ""),),
+    ),
+    Mutant(
+        "a lock is read before it is locked",
+        ("tests/interleaving/test_locks.py", "one_of_two_gets and postgres"),
+        (SqlPatch("postgres", "load_lock", "for update", ""),),
     ),
 )

@@ -29,6 +29,7 @@ TWINS = [
     (headrace.Replay, headrace.AsyncReplay),
     (headrace.Follower, headrace.AsyncFollower),
     (headrace.SystemProc, headrace.AsyncSystemProc),
+    (headrace.Lock, headrace.AsyncLock),
 ]
 FUNCTIONS = [
     "ack_queue",
@@ -47,6 +48,8 @@ FUNCTIONS = [
     "keep",
     "length",
     "live",
+    "lock",
+    "locks",
     "maintain",
     "pause",
     "proc",
@@ -59,6 +62,7 @@ FUNCTIONS = [
     "range",
     "ref",
     "register_worker",
+    "release_lock",
     "resume",
     "revrange",
     "set_queue_defaults",
@@ -123,6 +127,7 @@ def test_what_does_io_is_awaitable() -> None:
         "status",
         "iterate",
         "live",
+        "lock",
         "register_worker",
         "sink",
         "topic",

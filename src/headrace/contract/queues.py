@@ -25,13 +25,14 @@ from headrace.contract.items import (
     WorkerRow,
     WorkerStatus,
 )
+from headrace.contract.limits import LimitStore
 from headrace.contract.op import Op
 from headrace.contract.values import AckResult
 from headrace.model.items import ItemState
 from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings
 
 
-class QueueStore(ChannelStore, Protocol):
+class QueueStore(ChannelStore, LimitStore, Protocol):
     """Items that wait to be worked on.
 
     An item is live (planned, pending or active) or it has ended (completed or dead). At most

@@ -32,6 +32,7 @@ from headrace.drivers.postgres.sending import OwnAsyncConnection, OwnConnection,
 from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
+from headrace.drivers.relational.locks import Locks
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import migrations
 from headrace.drivers.relational.queues import PushKeys
@@ -132,7 +133,7 @@ class LostAtCommit(Exception):
 _left_by_fork: list[object] = []
 
 
-class PostgresStore(Runner, Maintenance, Staging):
+class PostgresStore(Runner, Maintenance, Staging, Locks):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
@@ -312,7 +313,8 @@ class PostgresStore(Runner, Maintenance, Staging):
     def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
         # A claim that is lost is no loss: it need not be asked about, only repeated.
         asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
-        opening = (_BEGIN, *((_RELAX,) if op.relaxed else self._opening), *asked)
+        durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
+        opening = (_BEGIN, *((_RELAX,) if op.relaxed else durability), *asked)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
         closing: tuple[Statement | Many, ...] = ()
         is_begun = was_sent = False

@@ -26,9 +26,11 @@ NOUNS = (
     "queue",
     "item",
     "channel",
+    "limit",
     "ended",
     "worker",
     "sink",
+    "lock",
 )
 
 

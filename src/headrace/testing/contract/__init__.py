@@ -19,7 +19,9 @@ from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.locks import LockClientContract, LockContract
 from headrace.testing.contract.pipelines import (
     AckPartContract,
     ClaimSpanContract,
@@ -97,7 +99,10 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelClientContract,
     ChannelUpdateContract,
     FillingContract,
+    LimitRuleContract,
     SinkContract,
+    LockContract,
+    LockClientContract,
 )
 
 __all__ = [
@@ -124,7 +129,10 @@ __all__ = [
     "ItemFailureContract",
     "ItemOutcomeContract",
     "KeyContract",
+    "LimitRuleContract",
     "LiveContract",
+    "LockClientContract",
+    "LockContract",
     "OffsetContract",
     "OutcomeContract",
     "PipelineContract",

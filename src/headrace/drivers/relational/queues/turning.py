@@ -58,6 +58,8 @@ class Channels:
         """Find those that are wanted, or make them."""
         sql = self._sql
         for id in sorted(self._unmarked):
+            # Rules that change meanwhile would miss the queue.
+            yield sql.enter_limits()
             yield sql.mark_channels(queue=id)
         self._unmarked = set()
         for queue, wanted in self._wanted.values():

@@ -1,9 +1,14 @@
 -- Statements on channels.
 
 -- name: mark_channels
--- Remember that a queue has channels: claims go another way from now on.
-update headrace.queue set has_channels = true, version = version + 1
-where id = :queue and not has_channels;
+-- Remember that a queue has channels: claims go another way from now on, and rules apply.
+update headrace.queue q
+set has_channels = true, version = q.version + 1,
+    limits = coalesce((select v.version from headrace.limit_version v
+                       where exists (select from headrace.limit_rule r
+                                     where r.queue in ('*', q.name))), 0)
+where q.id = :queue and not q.has_channels
+returning q.limits;
 
 -- name: hold_channels
 -- Channels by name, which stay until the end of the transaction.

@@ -1,9 +1,14 @@
 -- Statements on channels.
 
 -- name: mark_channels
--- Remember that a queue has channels: claims go another way from now on.
-update headrace_queue set has_channels = 1, version = version + 1
-where id = :queue and not has_channels;
+-- Remember that a queue has channels: claims go another way from now on, and rules apply.
+update headrace_queue
+set has_channels = 1, version = version + 1,
+    limits = coalesce((select v.version from headrace_limit_version v
+                       where exists (select 1 from headrace_limit_rule r
+                                     where r.queue in ('*', headrace_queue.name))), 0)
+where id = :queue and not has_channels
+returning limits;
 
 -- name: hold_channels
 -- Channels by name, which stay until the end of the transaction.
