@@ -23,6 +23,7 @@ class QueueData:
     ``version`` that its settings had, and with channels if it had some. ``discipline`` is the one by which ``line`` is sorted now.
     ``channels`` has the ids of each channel's items, ``lines`` its part of the line, ``turns``
     when it was its turn, and ``gone`` who had items that went with a channel, and when.
+    ``selections`` has the queries that are registered, and when they were.
     """
 
     info: QueueInfo | None = None
@@ -37,6 +38,7 @@ class QueueData:
     lines: dict[str, list[Entry]] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
     gone: dict[int, tuple[int, str | None]] = field(default_factory=dict)
+    selections: dict[str, int] = field(default_factory=dict)
     planned: list[Entry] = field(default_factory=list)
     leases: list[Entry] = field(default_factory=list)
     completed: dict[int, EndedItem] = field(default_factory=dict)

@@ -26,6 +26,7 @@ NOUNS = (
     "queue",
     "item",
     "channel",
+    "selection",
     "limit",
     "ended",
     "worker",

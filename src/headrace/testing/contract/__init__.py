@@ -50,6 +50,7 @@ from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
 from headrace.testing.contract.queue_replays import ReplayContract
+from headrace.testing.contract.queue_selections import SelectionContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
 from headrace.testing.contract.queue_updates import QueueUpdateContract
@@ -98,6 +99,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    SelectionContract,
     FillingContract,
     LimitRuleContract,
     SinkContract,
@@ -146,6 +148,7 @@ __all__ = [
     "QueueUpdateContract",
     "RangeContract",
     "ReplayContract",
+    "SelectionContract",
     "SinkContract",
     "TendingContract",
     "TransactionContract",

@@ -135,6 +135,8 @@ class Lives(QueueBase):
             self.sql.remove_all_turns(queue=queue.id),
             self.sql.remove_all_channels(queue=queue.id),
             self.sql.remove_all_gone(queue=queue.id),
+            self.sql.remove_all_selections(queue=queue.id),
+            self.sql.remove_all_lanes(queue=queue.id),
             self.sql.remove_queue(queue=queue.id),
         )
         return live
