@@ -68,11 +68,16 @@ class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
 
 class PushFull(msgspec.Struct, frozen=True, tag="push_full"):
     """The queue (or the channel that is named) may not hold so many; nothing of the call was
-    written, and its key does not count as used."""
+    written, and its key does not count as used.
+
+    With a ``rule`` that is a limit about enqueued items, and the values are those that it counts
+    together.
+    """
 
     queue: str
     limit: int
     channel: str | None = None
+    rule: str | None = None
 
 
 PushOutcome = Pushed | PushConflict | PushFull

@@ -12,10 +12,13 @@ from headrace.contract.op import Op
 from headrace.drivers.memory.pushes import MemoryPushes
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
-from headrace.drivers.memory.turns import next_items, was_gone
+from headrace.drivers.memory.totals import room_at, room_in
+from headrace.drivers.memory.turns import Admission, next_items, was_gone
 from headrace.model import items as rules
+from headrace.model import rates
 from headrace.model.failures import Failure
 from headrace.model.items import Ended, ItemState, State, Verdict
+from headrace.model.limiting import Room
 
 EVERYTHING = 2**63 - 1
 
@@ -36,9 +39,17 @@ class MemoryClaims(MemoryPushes):
         if take.version not in (None, info.version):
             return Taking(state="stale", version=info.version, now=now)
         self._promote(queue, now)
-        chosen = next_items(queue, take)
+        admission = Admission()
+        if self.data.limits.has(take.queue, "running"):
+            # Leases that are over hold room.
+            self.end_leases(queue, EVERYTHING, now)
+            room = room_in(self.data, "running", now)
+            admission = Admission(take.queue, self.data.limits, room)
+        chosen = next_items(queue, take, admission)
         if len(chosen.items) < take.count and self.end_leases(queue, EVERYTHING, now):
-            chosen = next_items(queue, take)
+            chosen = next_items(queue, take, admission)
+        self._note_rates(admission.room, now)
+        room_times = [room_at(self.data, bound, now) for bound in admission.room.full.values()]
         taken = [self._claim_one(queue, item, take, now) for item in chosen.items]
         for channel in chosen.served:
             if channel in queue.turns:
@@ -50,9 +61,21 @@ class MemoryClaims(MemoryPushes):
             version=info.version,
             now=now,
             next_due=min(
-                (order[0][0] for order in (queue.planned, queue.leases) if order), default=None
+                (
+                    *(order[0][0] for order in (queue.planned, queue.leases) if order),
+                    *(time for time in room_times if time is not None),
+                ),
+                default=None,
             ),
         )
+
+    def _note_rates(self, room: Room, now: int) -> None:
+        """Remember when things were handed out, where a rate counts them."""
+        for bucket, count in room.taken.items():
+            if bucket.period_ms is not None and count:
+                marks = rates.standing(self.data.rates.get(bucket, ()), bucket.period_ms, now)
+                more = rates.with_more(marks, bucket.period_ms, now, count)
+                self.set_entry(self.data.rates, bucket, more)
 
     def _promote(self, queue: QueueData, now: int) -> None:
         """Let planned items that are due stand in line, in the order in which they became so."""

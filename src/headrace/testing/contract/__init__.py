@@ -19,6 +19,7 @@ from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.limit_claims import LimitClaimContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
 from headrace.testing.contract.locks import LockClientContract, LockContract
@@ -100,6 +101,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelUpdateContract,
     FillingContract,
     LimitRuleContract,
+    LimitClaimContract,
     SinkContract,
     LockContract,
     LockClientContract,
@@ -129,6 +131,7 @@ __all__ = [
     "ItemFailureContract",
     "ItemOutcomeContract",
     "KeyContract",
+    "LimitClaimContract",
     "LimitRuleContract",
     "LiveContract",
     "LockClientContract",
