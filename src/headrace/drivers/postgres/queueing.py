@@ -201,7 +201,8 @@ def push_at_once(
 def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
     is_unique = queue.settings.unique != "live"
     has_subjects = is_unique and any(document.subject is not None for document in documents)
-    return queue.settings.metrics and not has_subjects and not queue.settings.is_limited
+    is_counted = queue.settings.is_limited or queue.limits
+    return queue.settings.metrics and not has_subjects and not is_counted
 
 
 def _push(
@@ -401,6 +402,8 @@ def claim_at_once(
 
 def _can_claim(queue: QueueRow, take: Take) -> bool:
     """Whether one statement can do it, as far as is known."""
+    if queue.limits:
+        return False
     return take.order == "fair" if take.select is not None else not queue.info.has_channels
 
 
@@ -462,7 +465,7 @@ def complete_at_once(
         runs += 1
         queue = yield from store.known.queue(name)
         gone: set[int] | None = None
-        if queue is not None and queue.settings.keep == "none" and not queue.settings.serial:
+        if queue is not None and _can_complete(queue):
             gone = yield from _complete(store, queue, token, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}
@@ -473,6 +476,10 @@ def complete_at_once(
         return [Settled(id, "completed") if gone and id in gone else next(rest) for id in ids]
 
     return steps
+
+
+def _can_complete(queue: QueueRow) -> bool:
+    return queue.settings.keep == "none" and not queue.settings.serial and not queue.limits
 
 
 def _complete(

@@ -20,6 +20,7 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.limit_claims import LimitClaimContract
+from headrace.testing.contract.limit_pushes import LimitPushContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
 from headrace.testing.contract.locks import LockClientContract, LockContract
@@ -102,6 +103,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FillingContract,
     LimitRuleContract,
     LimitClaimContract,
+    LimitPushContract,
     SinkContract,
     LockContract,
     LockClientContract,
@@ -132,6 +134,7 @@ __all__ = [
     "ItemOutcomeContract",
     "KeyContract",
     "LimitClaimContract",
+    "LimitPushContract",
     "LimitRuleContract",
     "LiveContract",
     "LockClientContract",

@@ -35,7 +35,7 @@ class QueueBase(Topics):
 
     def ledger(self) -> Ledger:
         """An empty ledger."""
-        return Ledger(self.sql, retires=self.retires)
+        return Ledger(self.sql, retires=self.retires, limits_of=self.limits_of)
 
     # All rules as they were last read; a transaction that may be rolled back keeps none.
     known_limits: Limits | None = None

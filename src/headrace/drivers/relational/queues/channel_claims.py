@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.admission import Admission, channels_of
 from headrace.drivers.relational.queues.channels import ChannelLooks
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.turning import Channels, take_turns
@@ -27,19 +28,22 @@ class Chosen(NamedTuple):
 
     items: Sequence[ItemState]
     served: Sequence[int] = ()
+    admission: Admission | None = None
 
 
 class ChannelClaims(ChannelLooks):
     """The choice of items for a claim. What is chosen is locked."""
 
-    def next_items(self, queue: QueueRow, take: Take, count: int) -> Steps[Chosen]:
-        """The next items for a claim."""
-        if take.select is None and not queue.settings.serial:
+    def next_items(
+        self, queue: QueueRow, take: Take, count: int, admission: Admission | None
+    ) -> Steps[Chosen]:
+        """The next items for a claim, as far as limits let them through."""
+        if take.select is None and not queue.settings.serial and admission is None:
             found = yield self.sql.first_items(queue=queue.id, limit=count)
             return Chosen([item_of(row, queue.name) for row in found])
         if take.select is not None and take.order == "fair":
-            return (yield from self._in_turn(queue, take.select, take.quantum, count))
-        return (yield from self._in_line(queue, take.select, count))
+            return (yield from self._in_turn(queue, take, count, admission))
+        return (yield from self._in_line(queue, take.select, count, admission))
 
     def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
         """Let channels that gave stand behind the others, and empty ones nowhere."""
@@ -52,9 +56,11 @@ class ChannelClaims(ChannelLooks):
             names = {item.key_values for item in chosen.items} - {None}
             yield from Channels(self.sql).retire((queue, name) for name in names if name)
 
-    def _in_turn(self, queue: QueueRow, select: str, quantum: int, count: int) -> Steps[Chosen]:
-        sharing = Sharing(count, quantum, is_strict=queue.settings.serial)
-        walk = Walk(queue, select)
+    def _in_turn(
+        self, queue: QueueRow, take: Take, count: int, admission: Admission | None
+    ) -> Steps[Chosen]:
+        sharing = Sharing(count, take.quantum, is_strict=queue.settings.serial)
+        walk = Walk(queue, take.select or "", admission)
         found: list[ItemState] = []
         while sharing.left:
             some = yield from self._next_channels(walk, sharing.width)
@@ -65,7 +71,7 @@ class ChannelClaims(ChannelLooks):
             found += yield from self._ask_channels(
                 walk, sharing, sharing.hungry, sharing.share, found
             )
-        return Chosen(found, [walk.ids[name] for name in sharing.served])
+        return Chosen(found, [walk.ids[name] for name in sharing.served], admission)
 
     def _ask_channels(
         self,
@@ -76,14 +82,25 @@ class ChannelClaims(ChannelLooks):
         but: Sequence[ItemState],
     ) -> Steps[list[ItemState]]:
         """Take so many of each channel, beside what was taken already."""
-        asked = set(channels)
-        rows = yield self.sql.channel_items(
-            channels=[walk.ids[name] for name in channels],
-            each=each,
-            limit=sharing.left,
-            but=[item.id for item in but if item.key_values in asked],
-        )
+        asked: Sequence[str] = channels
+        limit = sharing.left
+        if walk.admission is not None:
+            # Some of what they have may not fit beside the rest: then others give instead.
+            open_ones = yield from walk.admission.open(channels)
+            asked = [name for name in channels if name in open_ones]
+            limit = each * len(asked)
+        known = set(asked)
+        rows: Sequence[Any] = ()
+        if asked:
+            rows = yield self.sql.channel_items(
+                channels=[walk.ids[name] for name in asked],
+                each=each,
+                limit=limit,
+                but=[item.id for item in but if item.key_values in known],
+            )
         ordered = sorted(rows, key=lambda row: (row["turn"], row["rank"], row["position"]))
+        if walk.admission is not None:
+            ordered = walk.admission.shared_out(ordered, sharing.left)
         items = [item_of(row, walk.queue.name) for row in ordered]
         sharing.note(channels, each, Counter(item.key_values or "" for item in items))
         return items
@@ -113,7 +130,9 @@ class ChannelClaims(ChannelLooks):
         )
         return {row["channel"] for row in locked} - {row["channel"] for row in blocked}
 
-    def _in_line(self, queue: QueueRow, select: str | None, count: int) -> Steps[Chosen]:
+    def _in_line(
+        self, queue: QueueRow, select: str | None, count: int, admission: Admission | None
+    ) -> Steps[Chosen]:
         found: list[ItemState] = []
         used: set[int] = set()
         rank = position = FIRST
@@ -125,15 +144,23 @@ class ChannelClaims(ChannelLooks):
             wanted = [row for row in page if _is_selected(row, select)]
             if queue.settings.serial:
                 wanted = yield from self._one_of_each(wanted, used)
+            if admission is not None and wanted:
+                open_ones = yield from admission.open(channels_of(wanted))
+                wanted = [row for row in wanted if row["key_values"] in open_ones]
             while wanted and len(found) < count:
-                some, wanted = wanted[: count - len(found)], wanted[count - len(found) :]
-                rows = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                most = count - len(found)
+                if admission is not None:
+                    wanted = [row for row in wanted if admission.fits(row["key_values"])]
+                some, wanted = wanted[:most], wanted[most:]
+                rows: Sequence[Any] = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                if admission is not None:
+                    rows = admission.shared_out(rows, most)
                 found += [item_of(row, queue.name) for row in rows]
             if len(page) < limit:
                 break
             rank, position = page[-1]["rank"], page[-1]["position"]
             limit = LARGE_PAGE
-        return Chosen(found)
+        return Chosen(found, admission=admission)
 
     def _one_of_each(self, rows: Sequence[Any], used: set[int]) -> Steps[list[Any]]:
         """The first item of each strict channel that may give one, and all that are in none."""
@@ -152,9 +179,10 @@ class ChannelClaims(ChannelLooks):
 class Walk:
     """A walk over the channels of a queue, in the order of their turns."""
 
-    def __init__(self, queue: QueueRow, select: str) -> None:
+    def __init__(self, queue: QueueRow, select: str, admission: Admission | None) -> None:
         self.queue = queue
         self.select = select
+        self.admission = admission
         self.after = FIRST
         self.is_over = False
         self.waiting: deque[str] = deque()

@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
+from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.channel_claims import ChannelClaims
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.pushes import Pushes
@@ -62,18 +63,32 @@ class Claims(ChannelClaims, Pushes):
         """A claim on an open queue, of which some items are taken already."""
         count = take.count - but
         promoted = yield from self._promote(queue)
-        chosen = yield from self.next_items(queue, take, count)
-        if len(chosen.items) < count and (yield from self._end_leases(queue, MOST_EXPIRED)):
-            chosen = yield from self.next_items(queue, take, count)
+        admission = yield from self._admission(queue)
+        chosen = yield from self.next_items(queue, take, count, admission)
+        is_short = len(chosen.items) < count and admission is None
+        if is_short and (yield from self._end_leases(queue, MOST_EXPIRED)):
+            chosen = yield from self.next_items(queue, take, count, None)
         items = [self._taken(item, queue, take) for item in chosen.items]
         if items:
             yield Finally((Many.of(self.sql.hand_out_items, [_claim(item) for item in items]),))
             yield from self.had_their_turn(queue, chosen)
         yield from self._count_claims(queue, promoted, len(items))
-        due = None
+        due = room_at = None
         if len(items) < count:
             due = yield from self._next_due(queue, items)
+        if admission is not None:
+            room_at = yield from admission.close(is_short=len(items) < count)
+        due = min((time for time in (due, room_at) if time is not None), default=None)
         return taking(queue, items, due)
+
+    def _admission(self, queue: QueueRow) -> Steps[Admission | None]:
+        """What limits let through, if there are any on what is handed out."""
+        limits = yield from self.limits_of(queue)
+        if not limits.has(queue.name, "running"):
+            return None
+        # Leases that are over hold room.
+        ended = yield from self._end_leases(queue, MOST_EXPIRED)
+        return Admission(self.sql, queue, limits, holds_some=bool(ended))
 
     def _taken(self, item: ItemState, queue: QueueRow, take: Take) -> ItemState:
         lease = rules.lease_ms(queue.settings, take.lease_ms, item)
@@ -177,10 +192,12 @@ class Claims(ChannelClaims, Pushes):
         for outcome in outcomes:
             tokens.setdefault(outcome.token, []).append(outcome.item)
         gone: set[int] = set()
+        ledger = self.ledger()
         for token, items in tokens.items():
             rows = yield self.sql.complete_items(queue=queue.id, ids=items, token=token)
             gone |= {row["id"] for row in rows}
-        ledger = self.ledger()
+            for row in rows:
+                ledger.ended_out(queue, row["key_values"])
         ledger.count(queue, active=-len(gone), processed=len(gone))
         yield from ledger.write()
         left = [outcome for outcome in outcomes if outcome.item not in gone]
