@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headrace.contract.items import EndedItem, Place, WorkerRow
+from headrace.core.limits import LimitUsage
 from headrace.core.looking import is_alive
 from headrace.core.times import moment_of
 from headrace.model.failures import Failure
@@ -20,6 +21,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
     ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are handed
     out before it. ``is_held`` means that the queue waits for an update of its settings.
+    ``limits`` are those that hold for it, with what is used of them and by whom.
     """
 
     id: int
@@ -37,6 +39,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     leased_by: str | None = None
     lease_ends_in: float | None = None
     workers: int = 0
+    limits: tuple[LimitUsage, ...] = ()
     last_error: Failure | None = None
 
     def __str__(self) -> str:
@@ -66,7 +69,14 @@ def why_ended(ended: EndedItem) -> Why:
     )
 
 
-def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_held: bool) -> Why:
+def why_live(
+    place: Place,
+    info: QueueInfo,
+    workers: Sequence[WorkerRow],
+    *,
+    is_held: bool,
+    limits: Sequence[LimitUsage] = (),
+) -> Why:
     """What a live item waits for."""
     item, now = place.item, place.now
     is_active = item.state == State.ACTIVE
@@ -79,7 +89,10 @@ def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_
         queue=item.queue,
         subject=item.subject,
         state=state.name.lower(),
-        reasons=tuple(_reasons(place, info, len(there), due_in, left, is_held=is_held)),
+        reasons=(
+            *_limited(limits, is_active=is_active),
+            *_reasons(place, info, len(there), due_in, left, is_held=is_held),
+        ),
         priority=item.priority,
         attempts=item.attempts,
         due_in=None if is_active else due_in,
@@ -90,8 +103,13 @@ def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_
         leased_by=item.worker if is_active else None,
         lease_ends_in=left if is_active else None,
         workers=len(there),
+        limits=tuple(limits),
         last_error=failure_in(item),
     )
+
+
+def _limited(limits: Sequence[LimitUsage], *, is_active: bool) -> list[str]:
+    return [] if is_active else [str(usage) for usage in limits if usage.is_full]
 
 
 def _reasons(

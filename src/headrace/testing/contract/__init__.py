@@ -20,6 +20,7 @@ from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.limit_claims import LimitClaimContract
+from headrace.testing.contract.limit_clients import LimitClientContract
 from headrace.testing.contract.limit_pushes import LimitPushContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
@@ -104,6 +105,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     LimitRuleContract,
     LimitClaimContract,
     LimitPushContract,
+    LimitClientContract,
     SinkContract,
     LockContract,
     LockClientContract,
@@ -134,6 +136,7 @@ __all__ = [
     "ItemOutcomeContract",
     "KeyContract",
     "LimitClaimContract",
+    "LimitClientContract",
     "LimitPushContract",
     "LimitRuleContract",
     "LiveContract",
