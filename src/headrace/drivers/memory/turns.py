@@ -18,24 +18,26 @@ class Chosen(NamedTuple):
     served: list[str]
 
 
-def next_items(queue: QueueData, take: Take) -> Chosen:
+def next_items(queue: QueueData, take: Take, now: int) -> Chosen:
     """What a claim on a queue would get now; nothing is changed."""
     if take.select is not None and take.order == "fair":
-        return _in_turn(queue, take)
+        return _in_turn(queue, take, now)
     found: list[ItemState] = []
-    for item in _in_line(queue, take.select):
+    for item in _in_line(queue, take.select, now):
         found.append(item)
         if len(found) == take.count:
             break
     return Chosen(found, [])
 
 
-def _in_line(queue: QueueData, select: str | None) -> Iterator[ItemState]:
+def _in_line(queue: QueueData, select: str | None, now: int) -> Iterator[ItemState]:
     used: set[str] = set()
     for entry in queue.line:
         item = queue.items[entry[-1]]
         channel = item.key_values
         if select is not None and (channel is None or not selects(select, channel)):
+            continue
+        if queue.is_waiting(channel, now):
             continue
         if channel is not None and queue.is_serial:
             if channel in used or queue.is_blocked(channel):
@@ -44,11 +46,12 @@ def _in_line(queue: QueueData, select: str | None) -> Iterator[ItemState]:
         yield item
 
 
-def _in_turn(queue: QueueData, take: Take) -> Chosen:
+def _in_turn(queue: QueueData, take: Take, now: int) -> Chosen:
     channels = [
         channel
         for channel in sorted(queue.turns, key=queue.turns.__getitem__)
         if selects(take.select or "", channel)
+        and not queue.is_waiting(channel, now)
         and not (queue.is_serial and queue.is_blocked(channel))
     ]
     sharing = Sharing(take.count, take.quantum, is_strict=queue.is_serial)

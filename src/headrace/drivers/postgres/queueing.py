@@ -446,6 +446,8 @@ def complete_at_once(
     is_simple = all(
         outcome.kind == "complete"
         and outcome.failure is None
+        and outcome.hold_until is None
+        and outcome.hold_ms is None
         and not outcome.commits
         and not outcome.pushes
         for outcome in outcomes

@@ -32,6 +32,10 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.queue_channel_clients import ChannelClientContract
+from headrace.testing.contract.queue_channel_holds import (
+    ChannelHoldClientContract,
+    ChannelHoldContract,
+)
 from headrace.testing.contract.queue_channel_updates import ChannelUpdateContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
@@ -98,6 +102,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    ChannelHoldContract,
+    ChannelHoldClientContract,
     FillingContract,
     LimitRuleContract,
     SinkContract,
@@ -110,6 +116,8 @@ __all__ = [
     "AckPartContract",
     "ChannelClientContract",
     "ChannelContract",
+    "ChannelHoldClientContract",
+    "ChannelHoldContract",
     "ChannelUpdateContract",
     "ClaimContract",
     "ClaimSpanContract",

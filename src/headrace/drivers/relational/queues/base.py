@@ -161,6 +161,11 @@ class QueueBase(Topics):
         found = yield self.sql.read_defaults()
         return settings_of(found[0]["settings"]) if found else DEFAULTS
 
+    def held_until(self, queue: QueueRow, key_values: str) -> Steps[int | None]:
+        """The end of a channel's hold, if it is held."""
+        found = yield self.sql.find_hold(queue=queue.id, key_values=key_values, now=queue.now)
+        return found[0]["until"] if found else None
+
     def become(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict, now: int
     ) -> Steps[ItemState | None]:
