@@ -726,6 +726,33 @@ MUTANTS = (
         (SqlPatch("postgres", "hold_channels", "for key share", ""),),
     ),
     Mutant(
+        "pushes at once do not hold their channel",
+        interleaving("channels", "postgres", "pushed_at_once"),
+        (
+            SchemaPatch(
+                "postgres",
+                "c.key_values = n.form\n            for key share",
+                "c.key_values = n.form",
+            ),
+        ),
+    ),
+    Mutant(
+        "it is forgotten that items give their place to newer ones",
+        contract("sqlite", "existing_item_decides"),
+        (SqlPatch("sqlite", "mark_updateable", "set has_updateable = 1", "set id = id"),),
+    ),
+    Mutant(
+        "pushes at once never look at the last in line",
+        contract("postgres", "existing_item_decides"),
+        (
+            SchemaPatch(
+                "postgres",
+                "where l.subject is null and l.overrides::json ->> 'updateable' = 'true'",
+                "where false",
+            ),
+        ),
+    ),
+    Mutant(
         "channels that somebody pushes to are taken out of the turns",
         interleaving("channels", "postgres", "pushed_in_a_long"),
         (

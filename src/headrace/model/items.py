@@ -117,7 +117,7 @@ Verdict = ItemState | Ended | None
 """What becomes of an item: it waits (or is active) as given, has ended, or is gone."""
 
 
-def overrides_of(item: ItemState) -> Overrides:
+def overrides_of(item: ItemState | Document) -> Overrides:
     """The item's own settings."""
     if item.overrides is None:
         return NO_OVERRIDES

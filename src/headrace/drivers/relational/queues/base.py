@@ -193,7 +193,7 @@ class QueueBase(Topics):
     ) -> Steps[ItemState | None]:
         """Let the verdict on an item that failed come true, unless newer content stands for it."""
         if isinstance(verdict, ItemState) and item.key_values is not None:
-            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values])
+            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values], certain=[])
             last = ledger.last_in_line(queue, [item_of(row, queue.name) for row in found])
             if gives_way(item, queue.settings, last.get(item.key_values)):
                 ledger.count(queue, dropped=1)

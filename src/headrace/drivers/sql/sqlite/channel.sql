@@ -12,8 +12,13 @@ returning limits;
 
 -- name: hold_channels
 -- Channels by name, which stay until the end of the transaction.
-select id, key_values from headrace_channel
+select id, key_values, has_updateable from headrace_channel
 where queue = :queue and key_values in (select value from json_each(:names));
+
+-- name: mark_updateable
+-- Remember that channels have items that give their place to newer ones.
+update headrace_channel set has_updateable = 1
+where id in (select value from json_each(:channels)) and not has_updateable;
 
 -- name: add_channels
 -- Make channels that are not there.
@@ -80,13 +85,15 @@ order by json_each.key, i.rank, i.position
 limit :limit;
 
 -- name: last_in_line
--- The last items in line of some channels.
+-- The last items in line of some channels, where any item may have to give its place, and of
+-- some for certain.
 select i.id, i.payload, i.format, i.subject, i.priority, i.state, i.position, i.next_execution,
        i.waiting_since, i.created_at, i.attempts, i.crashes, i.iterations, i.last_iteration,
        i.headers, i.overrides, i.token, i.lease_until, i.claimed_at, i.worker, i.error,
        i.successor, i.key_values
 from headrace_channel c cross join headrace_item i
 where c.queue = :queue and c.key_values in (select value from json_each(:names))
+  and (c.has_updateable or c.key_values in (select value from json_each(:certain)))
   and i.id = (select f.id from headrace_item f
               where f.channel = c.id and f.channel <> 0 and f.state = 1
               order by f.rank desc, f.position desc limit 1);

@@ -1,12 +1,14 @@
 -- Channels: lines inside a queue, each named by key-values.
 
 -- key_values is the form of a channel's key-values: one text for the same keys and values. Rows
--- stay for a while when their last item is gone: what has no items is no channel.
+-- stay for a while when their last item is gone: what has no items is no channel. It is
+-- remembered whether the channel has ever had an item that gives its place to newer ones.
 create table headrace_channel (
-    id         integer primary key autoincrement,
-    queue      integer not null,
-    key_values text not null,
-    created_at integer not null
+    id             integer primary key autoincrement,
+    queue          integer not null,
+    key_values     text not null,
+    created_at     integer not null,
+    has_updateable integer not null default 0
 );
 create unique index headrace_channel_name on headrace_channel (queue, key_values);
 
