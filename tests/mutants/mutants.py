@@ -726,6 +726,33 @@ MUTANTS = (
         (SqlPatch("postgres", "hold_channels", "for key share", ""),),
     ),
     Mutant(
+        "pushes at once do not hold their channel",
+        interleaving("channels", "postgres", "pushed_at_once"),
+        (
+            SchemaPatch(
+                "postgres",
+                "c.key_values = n.form\n            for key share",
+                "c.key_values = n.form",
+            ),
+        ),
+    ),
+    Mutant(
+        "it is forgotten that items give their place to newer ones",
+        contract("sqlite", "existing_item_decides"),
+        (SqlPatch("sqlite", "mark_updateable", "set has_updateable = 1", "set id = id"),),
+    ),
+    Mutant(
+        "pushes at once never look at the last in line",
+        contract("postgres", "existing_item_decides"),
+        (
+            SchemaPatch(
+                "postgres",
+                "where l.subject is null and l.overrides::json ->> 'updateable' = 'true'",
+                "where false",
+            ),
+        ),
+    ),
+    Mutant(
         "channels that somebody pushes to are taken out of the turns",
         interleaving("channels", "postgres", "pushed_in_a_long"),
         (
@@ -898,11 +925,34 @@ MUTANTS = (
     Mutant(
         "a late holder extends what is somebody else's",
         contract("postgres", "lease_that_ran_out_is_taken_over"),
-        (SqlPatch("postgres", "extend_lock", "and session = :session", ""),),
+        (SqlPatch("postgres", "extend_lock", "and session = %(session)s", ""),),
     ),
     Mutant(
         "a lock is read before it is locked",
         ("tests/interleaving/test_locks.py", "one_of_two_gets and postgres"),
         (SqlPatch("postgres", "load_lock", "for update", ""),),
+    ),
+    Mutant(
+        "holds are read before the items",
+        ("tests/interleaving/test_holds.py", "comes_back_with_a_hold and postgres-options2"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.channel_claims:ChannelClaims.next_items",
+                "if not any(item.key_values in held for item in chosen.items):",
+                "if held is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a shorter hold ends a longer one",
+        contract("sqlite", "of_two_holds"),
+        (
+            SqlPatch(
+                "sqlite",
+                "hold_channel",
+                "max(headrace_channel_hold.until, excluded.until)",
+                "excluded.until",
+            ),
+        ),
     ),
 )

@@ -26,6 +26,9 @@ from headrace.model.queries import Query
 
 PAGE = 1000
 
+There = tuple[str, str | None, int, int]
+"""A queue, a channel of it, how many items wait there and how many are out."""
+
 
 def setting(store: QueueStore, rule: Rule, *, is_named: bool) -> Plan[Rule]:
     """Make a rule, or give the one that is about the same its number."""
@@ -79,20 +82,18 @@ def trying(store: QueueStore, rule: Rule) -> Plan[list[LimitTrial]]:
         names = [backlog.queue for backlog in (yield store.backlogs(None, False))]
     else:
         names = [rule.queue]
-    found: list[tuple[str, str | None, int, int]] = []
+    found: list[There] = []
     for name in names:
         found += yield from _there(store, name, rule)
     return trials_of(rule, found)
 
 
-def _there(
-    store: QueueStore, queue: str, rule: Rule
-) -> Plan[list[tuple[str, str | None, int, int]]]:
+def _there(store: QueueStore, queue: str, rule: Rule) -> Plan[list[There]]:
     if not rule.pattern:
         [backlog] = yield store.backlogs([queue], True)
         counts = backlog.counts
         return [(queue, None, counts.planned + counts.pending, counts.active)]
-    found = []
+    found: list[There] = []
     select, after = subjects_of(rule.pattern).form, ""
     while True:
         page: list[ChannelRow] = yield store.channels(queue, select, after, PAGE)

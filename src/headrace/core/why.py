@@ -20,8 +20,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why an item is not running, or what became of it. Times are in seconds.
 
     ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are handed
-    out before it. ``is_held`` means that the queue waits for an update of its settings.
-    ``limits`` are those that hold for it, with what is used of them and by whom.
+    out before it. ``is_held`` means that the queue waits for an update of its settings,
+    ``channel_held_for`` that nothing of the item's channel is handed out for so long. ``limits``
+    are those that hold for it, with what is used of them and by whom.
     """
 
     id: int
@@ -36,6 +37,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     paused_by: str | None = None
     is_held: bool = False
+    channel_held_for: float | None = None
     leased_by: str | None = None
     lease_ends_in: float | None = None
     workers: int = 0
@@ -100,6 +102,7 @@ def why_live(
         is_paused=info.is_paused,
         paused_by=info.paused_by,
         is_held=is_held,
+        channel_held_for=None if is_active else _held_for(place),
         leased_by=item.worker if is_active else None,
         lease_ends_in=left if is_active else None,
         workers=len(there),
@@ -134,6 +137,10 @@ def _reasons(
             )
         if is_held:
             words.append("the queue is held until an update of its settings is done")
+        held_for = _held_for(place)
+        if held_for is not None:
+            until = moment_of(place.held_until or 0).isoformat()
+            words.append(f"its channel is held for {held_for:g} s, until {until}")
         if due_in:
             words.append(f"it is due in {due_in:g} s")
         words.append(_line(place, info))
@@ -145,6 +152,10 @@ def _reasons(
             f"it was handed out {_times(item.attempts)}, the last error was {_short(error)}"
         )
     return words
+
+
+def _held_for(place: Place) -> float | None:
+    return None if place.held_until is None else (place.held_until - place.now) / 1000
 
 
 def _line(place: Place, info: QueueInfo) -> str:

@@ -35,7 +35,7 @@ def selects_all(query: str) -> bool:
     return query == _EVERY
 
 
-def is_updateable(item: ItemState) -> bool:
+def is_updateable(item: ItemState | Document) -> bool:
     """Whether newer content in its channel may take the item's place."""
     return item.subject is None and overrides_of(item).updateable is True
 

@@ -168,6 +168,12 @@ class MemoryItems(MemoryTopics):
             verdict = None
         return self.become(queue, item, verdict, now)
 
+    def hold(self, queue: QueueData, channel: str, until: int) -> int:
+        """Hold a channel, or hold it for longer; until when."""
+        later = max(until, queue.holds.get(channel, until))
+        self.set_entry(queue.holds, channel, later)
+        return later
+
     def keep_superseded(
         self, queue: QueueData, item: ItemState, replaced: ItemState | Document, now: int
     ) -> None:

@@ -38,12 +38,12 @@ class Admission:
         self.room.take(self._limits.bounds(self._queue, channel, "running"), count)
 
 
-def next_items(queue: QueueData, take: Take, admission: Admission) -> Chosen:
+def next_items(queue: QueueData, take: Take, now: int, admission: Admission) -> Chosen:
     """What a claim on a queue would get now; nothing is changed."""
     if take.select is not None and take.order == "fair":
-        return _in_turn(queue, take, admission)
+        return _in_turn(queue, take, now, admission)
     found: list[ItemState] = []
-    for item in _in_line(queue, take.select, admission):
+    for item in _in_line(queue, take.select, now, admission):
         admission.take(item.key_values, 1)
         found.append(item)
         if len(found) == take.count:
@@ -51,12 +51,16 @@ def next_items(queue: QueueData, take: Take, admission: Admission) -> Chosen:
     return Chosen(found, [])
 
 
-def _in_line(queue: QueueData, select: str | None, admission: Admission) -> Iterator[ItemState]:
+def _in_line(
+    queue: QueueData, select: str | None, now: int, admission: Admission
+) -> Iterator[ItemState]:
     used: set[str] = set()
     for entry in queue.line:
         item = queue.items[entry[-1]]
         channel = item.key_values
         if select is not None and (channel is None or not selects(select, channel)):
+            continue
+        if queue.is_waiting(channel, now):
             continue
         if channel is not None and queue.is_serial:
             if channel in used or queue.is_blocked(channel):
@@ -66,11 +70,12 @@ def _in_line(queue: QueueData, select: str | None, admission: Admission) -> Iter
             yield item
 
 
-def _in_turn(queue: QueueData, take: Take, admission: Admission) -> Chosen:
+def _in_turn(queue: QueueData, take: Take, now: int, admission: Admission) -> Chosen:
     channels = [
         channel
         for channel in sorted(queue.turns, key=queue.turns.__getitem__)
         if selects(take.select or "", channel)
+        and not queue.is_waiting(channel, now)
         and not (queue.is_serial and queue.is_blocked(channel))
     ]
     sharing = Sharing(take.count, take.quantum, is_strict=queue.is_serial)

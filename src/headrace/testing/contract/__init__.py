@@ -35,6 +35,10 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.queue_channel_clients import ChannelClientContract
+from headrace.testing.contract.queue_channel_holds import (
+    ChannelHoldClientContract,
+    ChannelHoldContract,
+)
 from headrace.testing.contract.queue_channel_updates import ChannelUpdateContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
@@ -101,6 +105,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    ChannelHoldContract,
+    ChannelHoldClientContract,
     FillingContract,
     LimitRuleContract,
     LimitClaimContract,
@@ -116,6 +122,8 @@ __all__ = [
     "AckPartContract",
     "ChannelClientContract",
     "ChannelContract",
+    "ChannelHoldClientContract",
+    "ChannelHoldContract",
     "ChannelUpdateContract",
     "ClaimContract",
     "ClaimSpanContract",

@@ -43,6 +43,10 @@ class Admission:
         """How many more items of an open channel."""
         return self._room.fits(self._bounds(channel))
 
+    def start_again(self) -> None:
+        """Nothing was taken after all."""
+        self._room.give_back()
+
     def take(self, channel: str | None, count: int) -> None:
         """So many go out, or (a negative number) do not after all."""
         self._room.take(self._bounds(channel), count)

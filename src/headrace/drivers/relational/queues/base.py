@@ -161,6 +161,11 @@ class QueueBase(Topics):
         found = yield self.sql.read_defaults()
         return settings_of(found[0]["settings"]) if found else DEFAULTS
 
+    def held_until(self, queue: QueueRow, key_values: str) -> Steps[int | None]:
+        """The end of a channel's hold, if it is held."""
+        found = yield self.sql.find_hold(queue=queue.id, key_values=key_values, now=queue.now)
+        return found[0]["until"] if found else None
+
     def become(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict, now: int
     ) -> Steps[ItemState | None]:
@@ -188,7 +193,7 @@ class QueueBase(Topics):
     ) -> Steps[ItemState | None]:
         """Let the verdict on an item that failed come true, unless newer content stands for it."""
         if isinstance(verdict, ItemState) and item.key_values is not None:
-            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values])
+            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values], certain=[])
             last = ledger.last_in_line(queue, [item_of(row, queue.name) for row in found])
             if gives_way(item, queue.settings, last.get(item.key_values)):
                 ledger.count(queue, dropped=1)

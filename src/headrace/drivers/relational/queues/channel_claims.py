@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headrace.contract.items import Take
@@ -28,7 +28,8 @@ class Chosen(NamedTuple):
 
     items: Sequence[ItemState]
     served: Sequence[int] = ()
-    admission: Admission | None = None
+    # When the next channel that is held is so no longer.
+    next_at: int | None = None
 
 
 class ChannelClaims(ChannelLooks):
@@ -38,12 +39,35 @@ class ChannelClaims(ChannelLooks):
         self, queue: QueueRow, take: Take, count: int, admission: Admission | None
     ) -> Steps[Chosen]:
         """The next items for a claim, as far as limits let them through."""
-        if take.select is None and not queue.settings.serial and admission is None:
+        held: dict[str, int] = {}
+        while True:
+            walk = Walk(queue, take.select or "", held, admission)
+            chosen = yield from self._but(walk, take, count)
+            if not queue.info.has_channels:
+                return chosen
+            # Read when we have the items: whoever puts items back in line and holds their channel
+            # does both at once.
+            held = yield from self._held_channels(queue)
+            if not any(item.key_values in held for item in chosen.items):
+                return chosen._replace(next_at=min(held.values(), default=None))
+            if admission is not None:
+                admission.start_again()
+
+    def _but(self, walk: Walk, take: Take, count: int) -> Steps[Chosen]:
+        """The next items that are not in channels which are known to be held."""
+        queue = walk.queue
+        is_plain = not queue.settings.serial and not walk.held and walk.admission is None
+        if take.select is None and is_plain:
             found = yield self.sql.first_items(queue=queue.id, limit=count)
             return Chosen([item_of(row, queue.name) for row in found])
         if take.select is not None and take.order == "fair":
-            return (yield from self._in_turn(queue, take, count, admission))
-        return (yield from self._in_line(queue, take.select, count, admission))
+            return (yield from self._in_turn(walk, take.quantum, count))
+        return (yield from self._in_line(walk, take.select, count))
+
+    def _held_channels(self, queue: QueueRow) -> Steps[dict[str, int]]:
+        """Channels that are held, and until when."""
+        rows = yield self.sql.held_channels(queue=queue.id, now=queue.now)
+        return {row["key_values"]: row["until"] for row in rows}
 
     def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
         """Let channels that gave stand behind the others, and empty ones nowhere."""
@@ -56,11 +80,8 @@ class ChannelClaims(ChannelLooks):
             names = {item.key_values for item in chosen.items} - {None}
             yield from Channels(self.sql).retire((queue, name) for name in names if name)
 
-    def _in_turn(
-        self, queue: QueueRow, take: Take, count: int, admission: Admission | None
-    ) -> Steps[Chosen]:
-        sharing = Sharing(count, take.quantum, is_strict=queue.settings.serial)
-        walk = Walk(queue, take.select or "", admission)
+    def _in_turn(self, walk: Walk, quantum: int, count: int) -> Steps[Chosen]:
+        sharing = Sharing(count, quantum, is_strict=walk.queue.settings.serial)
         found: list[ItemState] = []
         while sharing.left:
             some = yield from self._next_channels(walk, sharing.width)
@@ -71,7 +92,7 @@ class ChannelClaims(ChannelLooks):
             found += yield from self._ask_channels(
                 walk, sharing, sharing.hungry, sharing.share, found
             )
-        return Chosen(found, [walk.ids[name] for name in sharing.served], admission)
+        return Chosen(found, [walk.ids[name] for name in sharing.served])
 
     def _ask_channels(
         self,
@@ -113,7 +134,7 @@ class ChannelClaims(ChannelLooks):
             if page:
                 walk.after = page[-1]["turn"]
             walk.is_over = len(page) < limit
-            rows = [row for row in page if selects(walk.select, row["key_values"])]
+            rows = [row for row in page if walk.takes(row["key_values"])]
             if walk.queue.settings.serial and rows:
                 free = yield from self._free_channels([row["channel"] for row in rows])
                 rows = [row for row in rows if row["channel"] in free]
@@ -130,9 +151,8 @@ class ChannelClaims(ChannelLooks):
         )
         return {row["channel"] for row in locked} - {row["channel"] for row in blocked}
 
-    def _in_line(
-        self, queue: QueueRow, select: str | None, count: int, admission: Admission | None
-    ) -> Steps[Chosen]:
+    def _in_line(self, walk: Walk, select: str | None, count: int) -> Steps[Chosen]:
+        queue, admission = walk.queue, walk.admission
         found: list[ItemState] = []
         used: set[int] = set()
         rank = position = FIRST
@@ -141,7 +161,11 @@ class ChannelClaims(ChannelLooks):
             page = yield self.sql.line_items(
                 queue=queue.id, rank=rank, position=position, limit=limit
             )
-            wanted = [row for row in page if _is_selected(row, select)]
+            wanted = [
+                row
+                for row in page
+                if _is_selected(row, select) and row["key_values"] not in walk.held
+            ]
             if queue.settings.serial:
                 wanted = yield from self._one_of_each(wanted, used)
             if admission is not None and wanted:
@@ -160,7 +184,7 @@ class ChannelClaims(ChannelLooks):
                 break
             rank, position = page[-1]["rank"], page[-1]["position"]
             limit = LARGE_PAGE
-        return Chosen(found, admission=admission)
+        return Chosen(found)
 
     def _one_of_each(self, rows: Sequence[Any], used: set[int]) -> Steps[list[Any]]:
         """The first item of each strict channel that may give one, and all that are in none."""
@@ -179,15 +203,22 @@ class ChannelClaims(ChannelLooks):
 class Walk:
     """A walk over the channels of a queue, in the order of their turns."""
 
-    def __init__(self, queue: QueueRow, select: str, admission: Admission | None) -> None:
+    def __init__(
+        self, queue: QueueRow, select: str, held: Mapping[str, int], admission: Admission | None
+    ) -> None:
         self.queue = queue
-        self.select = select
+        self.held = held
         self.admission = admission
+        self._select = select
         self.after = FIRST
         self.is_over = False
         self.waiting: deque[str] = deque()
         self.ids: dict[str, int] = {}
         self._page = SMALL_PAGE
+
+    def takes(self, channel: str) -> bool:
+        """Whether a channel is selected, and not held."""
+        return channel not in self.held and selects(self._select, channel)
 
     def next_page(self, count: int) -> int:
         """How many channels to look at: more each time, since few seem to be selected."""

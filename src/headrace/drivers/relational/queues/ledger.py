@@ -22,7 +22,7 @@ from headrace.drivers.relational.queues.totals import Totals
 from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Announce, Finally, Many, Sql, Statement
 from headrace.model import items as rules
-from headrace.model.channels import unblocks
+from headrace.model.channels import is_updateable, unblocks
 from headrace.model.failures import Failure, encode_failure
 from headrace.model.items import ItemState, State
 from headrace.model.limiting import Limits
@@ -309,7 +309,9 @@ class Ledger:
         """
         for entry in self._coming():
             assert entry.after is not None
-            self.channels.want(entry.queue, entry.after.key_values)
+            self.channels.want(
+                entry.queue, entry.after.key_values, updateable=is_updateable(entry.after)
+            )
         yield from self.channels.hold()
 
     def channel_of(self, queue: QueueRow, item: ItemState) -> int:

@@ -137,6 +137,7 @@ class Lives(QueueBase):
             self.sql.remove_all_turns(queue=queue.id),
             self.sql.remove_all_channels(queue=queue.id),
             self.sql.remove_all_gone(queue=queue.id),
+            self.sql.remove_all_holds(queue=queue.id),
             self.sql.remove_queue(queue=queue.id),
         )
         return live

@@ -22,6 +22,13 @@ from headrace.push_items(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
     :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
+-- name: push_to_channels
+-- Push new documents to channels; answers nothing if the queue is not as it was known.
+select id as appended, subject
+from headrace.push_to_channels(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel, :names, :homes,
+    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
+
 -- name: push_one_at_once
 -- Push one new document; answers nothing if the queue is not as it was known.
 select id as appended, subject

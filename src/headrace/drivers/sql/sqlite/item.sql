@@ -28,6 +28,18 @@ values (
     :next_execution, :waiting_since, :created_at, :headers, :overrides
 );
 
+-- name: add_channel_items
+-- New items of channels, without a subject.
+insert into headrace_item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides, channel, key_values
+)
+values (
+    :queue, :rank, :payload, :format, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :headers, :overrides, :channel,
+    :key_values
+);
+
 -- name: last_item
 -- The id of the item that was added last.
 select last_insert_rowid() as id;
