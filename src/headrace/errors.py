@@ -246,16 +246,16 @@ class UnknownLock(NotFound):
     code = "unknown_lock"
 
 
-class UnknownItem(NotFound):
-    """The queue has no item of that id or subject (any more)."""
-
-    code = "unknown_item"
-
-
 class UnknownLimit(NotFound):
     """There is no such rule, or no such override of it."""
 
     code = "unknown_limit"
+
+
+class UnknownItem(NotFound):
+    """The queue has no item of that id or subject (any more)."""
+
+    code = "unknown_item"
 
 
 class ProcError(HeadraceError):

@@ -28,14 +28,14 @@ def path_of(sqlite_url: str) -> Path:
     return Path(sqlite_url.removeprefix("sqlite:///"))
 
 
-def test_off_makes_no_tables(durable_url: str) -> None:
+def test_off_makes_no_tables(new_url: str) -> None:
     """Only what somebody else has made can be opened."""
     with pytest.raises(UnknownStore, match=r"no tables of Headrace in .*headrace migrate"):
-        headrace.connect(durable_url, migrate="off")
+        headrace.connect(new_url, migrate="off")
     with pytest.raises(UnknownStore):
-        headrace.connect(durable_url, migrate="off")
-    headrace.connect(durable_url).close()
-    with headrace.connect(durable_url, migrate="off") as hr:
+        headrace.connect(new_url, migrate="off")
+    headrace.connect(new_url).close()
+    with headrace.connect(new_url, migrate="off") as hr:
         hr.commit("t", {})
 
 

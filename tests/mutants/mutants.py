@@ -958,11 +958,34 @@ MUTANTS = (
     Mutant(
         "a late holder extends what is somebody else's",
         contract("postgres", "lease_that_ran_out_is_taken_over"),
-        (SqlPatch("postgres", "extend_lock", "and session = :session", ""),),
+        (SqlPatch("postgres", "extend_lock", "and session = %(session)s", ""),),
     ),
     Mutant(
         "a lock is read before it is locked",
         ("tests/interleaving/test_locks.py", "one_of_two_gets and postgres"),
         (SqlPatch("postgres", "load_lock", "for update", ""),),
+    ),
+    Mutant(
+        "holds are read before the items",
+        ("tests/interleaving/test_holds.py", "comes_back_with_a_hold and postgres-options2"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.channel_claims:ChannelClaims.next_items",
+                "if not any(item.key_values in held for item in chosen.items):",
+                "if held is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a shorter hold ends a longer one",
+        contract("sqlite", "of_two_holds"),
+        (
+            SqlPatch(
+                "sqlite",
+                "hold_channel",
+                "max(headrace_channel_hold.until, excluded.until)",
+                "excluded.until",
+            ),
+        ),
     ),
 )

@@ -103,6 +103,10 @@ HOT: dict[str, dict[str, Any]] = {
     "unawait_buckets": {"buckets": [7, 8]},
     "end_waits": {"buckets": [7, 8]},
     "find_limit": {"id": "r-7"},
+    "end_hold": {"queue": 8, "key_values": "c-7"},
+    "find_hold": {"queue": 8, "key_values": "c-7", "now": 5},
+    "held_channels": {"queue": 8, "now": TS + ROWS - 10},
+    "drop_holds": {"queue": 8, "now": TS + 10},
     "find_lock": {"key_values": "k-7"},
     "load_lock": {"key_values": "k-7"},
     "lock_line": {"key_values": "k-7"},
@@ -187,7 +191,7 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "push_alone",
         "add_lock",
     ),
-    "save_place",
+    *("save_place", "hold_channel"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
@@ -231,6 +235,7 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
         "remove_all_channels",
         "remove_all_selections",
         "remove_all_lanes",
+        "remove_all_holds",
     ),
     "remove_all_gone",
     *("list_limits", "remove_limits", "remove_overrides", "limited_queues", "queue_names"),
@@ -283,6 +288,8 @@ insert into headrace.limit_override (rule, id, key_values, most)
 insert into headrace.bucket (name, queue, measure)
     select 'q|running|b-' || n, 'q', 'running' from series;
 insert into headrace.limit_wait (bucket, queue) select n, 7 from series;
+insert into headrace.channel_hold (queue, key_values, until) select 8, 'c-' || n, {ts} + n
+    from series;
 insert into headrace.lock (key_values, session, until) select 'k-' || n, 's-' || n, {ts} + n
     from series;
 insert into headrace.lock_place (lock, session, until) select n, 's-' || n, {ts} + n from series;
@@ -364,7 +371,7 @@ def test_postgres_searches_by_index(large_postgres: psycopg.Connection, name: st
     # What a function is called with is not shown.
     assert "$" in plan or "Function Scan" in plan, plan
     # Topics and outstanding claims fit in a few pages: there a scan may be the better choice.
-    large = "batch|once|proc|item|ended|used|error|sample|channel|ready|gone|lock|lock_place"
+    large = "batch|once|proc|item|ended|used|error|sample|channel|ready|gone|channel_hold|lock|lock_place"
     assert not re.search(rf"Seq Scan on ({large})\b", plan), plan
     # Planning reads the catalogue, once for a connection.
     executed = plan.partition("Planning:")[0]

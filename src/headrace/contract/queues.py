@@ -126,7 +126,10 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         is over still stands until somebody ends it. Otherwise the answer is ``lost`` and nothing
         of that outcome is written, its commits and pushes included; the others are not affected.
         All items are settled first, in order, then all commits are written, then all pushes:
-        a push may name the subject of an item that ends here. Those calls have no keys.
+        a push may name the subject of an item that ends here. Those calls have no keys. An
+        outcome with a hold holds the item's channel, in the same transaction; ``due`` of the
+        answer is that time then. An item in no channel that is released with a hold waits for it
+        alone, and returns to its place.
 
         ``complete``    the item has ended; it is kept if the queue keeps completed items.
         ``reschedule``  it waits for ``due`` or ``delay_ms``, or the queue's ``reschedule_delay``;

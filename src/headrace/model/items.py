@@ -280,6 +280,14 @@ def released(item: ItemState, now: int) -> ItemState:
     )
 
 
+def held_back(item: ItemState, until: int, now: int) -> ItemState:
+    """Released, and not to run before a time; where it is in a channel, that sees to it."""
+    back = released(item, now)
+    if item.key_values is not None or until <= now:
+        return back
+    return replace(back, state=State.PLANNED, next_execution=max(until, back.next_execution))
+
+
 def revived(item: ItemState, now: int) -> ItemState:
     """A dead or waiting item made to run now, with all its attempts before it."""
     return replace(

@@ -157,6 +157,11 @@ class Room:
                 return bound
         return None
 
+    def give_back(self) -> None:
+        """Nothing was taken after all."""
+        self.used.subtract(self.taken)
+        self.taken.clear()
+
     def take(self, bounds: Bounds, count: int) -> None:
         """So many more are counted."""
         for bucket in bounds.counted:

@@ -95,6 +95,8 @@ class MemoryNumbers(MemoryClaims):
         if self._remove(queue.selections, seen, now, SELECTION_SECONDS, limit):
             assert queue.info is not None
             self.change(queue, info=replace(queue.info, version=queue.info.version + 1))
+        for channel in [name for name, until in queue.holds.items() if until <= now]:
+            self.set_entry(queue.holds, channel, None)
         if settings.unique == "window":
             used = [(at, subject) for subject, at in queue.used.items()]
             gone += self._remove(queue.used, used, now, settings.unique_window, limit)

@@ -191,11 +191,11 @@ def push_at_once(
                 receipts.append(batch_id())
             receipt = receipts[turn] if has_receipt else None
             pushed = None
-            if queue is not None and _can_push(queue, documents):
+            if queue is not None and _can_push(store, queue, documents):
                 pushed = yield from _push(store, queue, [documents[i] for i in left], receipt)
                 if pushed is None:
                     queue = yield from store.known.queue(name, anew=True)
-                    if queue is not None and _can_push(queue, documents):
+                    if queue is not None and _can_push(store, queue, documents):
                         continue
             is_undone = pushed is None or pushed.is_elsewhere
             if is_undone and runs > 1 and queue is not None and receipt is not None:
@@ -214,12 +214,20 @@ def push_at_once(
     return steps
 
 
-def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
+def _can_push(store: PostgresStore, queue: QueueRow, documents: Sequence[Document]) -> bool:
     is_unique = queue.settings.unique != "live"
     has_subjects = is_unique and any(document.subject is not None for document in documents)
     is_known = queue.info.has_channels or documents[0].key_values is None
     is_counted = queue.settings.metrics and not queue.settings.is_limited
-    return is_known and is_counted and not has_subjects
+    return is_known and is_counted and not has_subjects and not _is_limited(store, queue)
+
+
+def _is_limited(store: PostgresStore, queue: QueueRow) -> bool:
+    """Whether a rule may be about what is pushed to a queue, as far as is known."""
+    known = store.known_limits
+    if not queue.limits:
+        return False
+    return known is None or known.version < queue.limits or known.has(queue.name, "enqueued")
 
 
 def _push(
@@ -403,7 +411,8 @@ def claim_at_once(
             return (yield from slowly(runs > 1))
         if take.version not in (None, queue.info.version):
             queue = yield from store.known.queue(take.queue, anew=True)
-            if queue is None or take.version not in (None, queue.info.version):
+            is_known = queue is not None and take.version in (None, queue.info.version)
+            if queue is None or not is_known or not _can_claim(queue, take):
                 return (yield from slowly(False))
         began = time.perf_counter()
         rows = yield from _claim(store, queue, take)
@@ -439,6 +448,8 @@ def claim_at_once(
 
 def _can_claim(queue: QueueRow, take: Take) -> bool:
     """Whether one statement can do it, as far as is known."""
+    if queue.limits:
+        return False
     return take.order == "fair" if take.select is not None else not queue.info.has_channels
 
 
@@ -484,6 +495,8 @@ def complete_at_once(
     is_simple = all(
         outcome.kind == "complete"
         and outcome.failure is None
+        and outcome.hold_until is None
+        and outcome.hold_ms is None
         and not outcome.commits
         and not outcome.pushes
         for outcome in outcomes
@@ -500,7 +513,7 @@ def complete_at_once(
         runs += 1
         queue = yield from store.known.queue(name)
         gone: set[int] | None = None
-        if queue is not None and queue.settings.keep == "none" and not queue.settings.serial:
+        if queue is not None and _can_complete(queue):
             gone = yield from _complete(store, queue, token, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}
@@ -511,6 +524,10 @@ def complete_at_once(
         return [Settled(id, "completed") if gone and id in gone else next(rest) for id in ids]
 
     return steps
+
+
+def _can_complete(queue: QueueRow) -> bool:
+    return queue.settings.keep == "none" and not queue.settings.serial and not queue.limits
 
 
 def _complete(

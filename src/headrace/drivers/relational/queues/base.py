@@ -35,7 +35,7 @@ class QueueBase(Topics):
 
     def ledger(self) -> Ledger:
         """An empty ledger."""
-        return Ledger(self.sql, retires=self.retires)
+        return Ledger(self.sql, retires=self.retires, limits_of=self.limits_of)
 
     # All rules as they were last read; a transaction that may be rolled back keeps none.
     known_limits: Limits | None = None
@@ -160,6 +160,11 @@ class QueueBase(Topics):
         """The settings that new queues get."""
         found = yield self.sql.read_defaults()
         return settings_of(found[0]["settings"]) if found else DEFAULTS
+
+    def held_until(self, queue: QueueRow, key_values: str) -> Steps[int | None]:
+        """The end of a channel's hold, if it is held."""
+        found = yield self.sql.find_hold(queue=queue.id, key_values=key_values, now=queue.now)
+        return found[0]["until"] if found else None
 
     def become(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict, now: int

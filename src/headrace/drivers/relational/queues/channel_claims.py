@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.admission import Admission, channels_of
 from headrace.drivers.relational.queues.channels import ChannelLooks
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.selections import (
+    UNSORTED,
     SelectionLooks,
     all_lanes,
     find_selection,
@@ -35,6 +37,8 @@ class Chosen(NamedTuple):
 
     items: Sequence[ItemState]
     served: Sequence[int] = ()
+    # When the next channel that is held is so no longer.
+    next_at: int | None = None
 
 
 class ChannelClaims(ChannelLooks, SelectionLooks):
@@ -46,14 +50,39 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
     # How far it is to the channels that a query selects, where somebody remembers it.
     walks: Walks | None = None
 
-    def next_items(self, queue: QueueRow, take: Take, count: int) -> Steps[Chosen]:
-        """The next items for a claim."""
-        if take.select is None and not queue.settings.serial:
+    def next_items(
+        self, queue: QueueRow, take: Take, count: int, admission: Admission | None
+    ) -> Steps[Chosen]:
+        """The next items for a claim, as far as limits let them through."""
+        held: dict[str, int] = {}
+        while True:
+            walk = yield from self._walk(queue, take, held, admission)
+            chosen = yield from self._but(walk, take, count)
+            if not queue.info.has_channels:
+                return chosen
+            # Read when we have the items: whoever puts items back in line and holds their channel
+            # does both at once.
+            held = yield from self._held_channels(queue)
+            if not any(item.key_values in held for item in chosen.items):
+                return chosen._replace(next_at=min(held.values(), default=None))
+            if admission is not None:
+                admission.start_again()
+
+    def _but(self, walk: Walk, take: Take, count: int) -> Steps[Chosen]:
+        """The next items that are not in channels which are known to be held."""
+        queue = walk.queue
+        is_plain = not queue.settings.serial and not walk.held and walk.admission is None
+        if take.select is None and is_plain:
             found = yield self.sql.first_items(queue=queue.id, limit=count)
             return Chosen([item_of(row, queue.name) for row in found])
         if take.select is not None and take.order == "fair":
-            return (yield from self._in_turn(queue, take.select, take.quantum, count))
-        return (yield from self._in_line(queue, take.select, count))
+            return (yield from self._in_turn(walk, take.quantum, count))
+        return (yield from self._in_line(walk, take.select, count))
+
+    def _held_channels(self, queue: QueueRow) -> Steps[dict[str, int]]:
+        """Channels that are held, and until when."""
+        rows = yield self.sql.held_channels(queue=queue.id, now=queue.now)
+        return {row["key_values"]: row["until"] for row in rows}
 
     def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
         """Let channels that gave stand behind the others, and empty ones nowhere."""
@@ -66,9 +95,8 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             names = {item.key_values for item in chosen.items} - {None}
             yield from Channels(self.sql).retire((queue, name) for name in names if name)
 
-    def _in_turn(self, queue: QueueRow, select: str, quantum: int, count: int) -> Steps[Chosen]:
-        walk = yield from self._walk(queue, select)
-        sharing = Sharing(count, quantum, is_strict=queue.settings.serial)
+    def _in_turn(self, walk: Walk, quantum: int, count: int) -> Steps[Chosen]:
+        sharing = Sharing(count, quantum, is_strict=walk.queue.settings.serial)
         found: list[ItemState] = []
         while sharing.left:
             some = yield from self._next_channels(walk, sharing.width)
@@ -76,28 +104,32 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
                 break
             found += yield from self._ask_channels(walk, sharing, some, sharing.quantum, found)
         if self.walks is not None and walk.select is not None:
-            self.walks.note(queue.id, walk.select, walk.began, walk.first)
+            self.walks.note(walk.queue.id, walk.select, walk.began, walk.first)
             if sharing.left and walk.began != BOTTOM:
                 # Not enough: then nothing is passed over.
-                self.walks.note(queue.id, walk.select, BOTTOM, None)
-                return (yield from self._in_turn(queue, select, quantum, count))
+                return (yield from self._in_turn(walk.from_bottom(), quantum, count))
         while sharing.left and sharing.hungry:
             found += yield from self._ask_channels(
                 walk, sharing, sharing.hungry, sharing.share, found
             )
         return Chosen(found, [walk.ids[name] for name in sharing.served])
 
-    def _walk(self, queue: QueueRow, select: str) -> Steps[Walk]:
+    def _walk(
+        self, queue: QueueRow, take: Take, held: Mapping[str, int], admission: Admission | None
+    ) -> Steps[Walk]:
+        select = take.select
+        if select is None or take.order != "fair":
+            return Walk(queue, select, held, admission)
         if self.sorts and not selects_all(select):
             selection = yield from find_selection(self.sql, queue, select)
             if selection is not None:
                 lanes = yield from sorted_lanes(self.sql, queue, selection)
-                return Walk(queue, None, lanes)
+                return Walk(queue, None, held, admission, lanes)
         lanes = yield from all_lanes(self.sql, queue)
         if selects_all(select):
-            return Walk(queue, None, lanes)
+            return Walk(queue, None, held, admission, lanes)
         began = BOTTOM if self.walks is None else self.walks.start(queue.id, select)
-        return Walk(queue, select, lanes, began)
+        return Walk(queue, select, held, admission, lanes, began)
 
     def _ask_channels(
         self,
@@ -108,14 +140,25 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
         but: Sequence[ItemState],
     ) -> Steps[list[ItemState]]:
         """Take so many of each channel, beside what was taken already."""
-        asked = set(channels)
-        rows = yield self.sql.channel_items(
-            channels=[walk.ids[name] for name in channels],
-            each=each,
-            limit=sharing.left,
-            but=[item.id for item in but if item.key_values in asked],
-        )
+        asked: Sequence[str] = channels
+        limit = sharing.left
+        if walk.admission is not None:
+            # Some of what they have may not fit beside the rest: then others give instead.
+            open_ones = yield from walk.admission.open(channels)
+            asked = [name for name in channels if name in open_ones]
+            limit = each * len(asked)
+        known = set(asked)
+        rows: Sequence[Any] = ()
+        if asked:
+            rows = yield self.sql.channel_items(
+                channels=[walk.ids[name] for name in asked],
+                each=each,
+                limit=limit,
+                but=[item.id for item in but if item.key_values in known],
+            )
         ordered = sorted(rows, key=lambda row: (row["turn"], row["rank"], row["position"]))
+        if walk.admission is not None:
+            ordered = walk.admission.shared_out(ordered, sharing.left)
         items = [item_of(row, walk.queue.name) for row in ordered]
         sharing.note(channels, each, Counter(item.key_values or "" for item in items))
         return items
@@ -134,9 +177,10 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             if page:
                 walk.after = page[-1]["turn"]
             walk.is_over = len(page) < limit
-            rows = [row for row in page if walk.selects(row["key_values"])]
-            if rows and walk.first is None:
-                walk.first = rows[0]["turn"]
+            selected = [row for row in page if walk.selects(row["key_values"])]
+            if selected and walk.first is None:
+                walk.first = selected[0]["turn"]
+            rows = [row for row in selected if row["key_values"] not in walk.held]
             if walk.queue.settings.serial and rows:
                 free = yield from self._free_channels([row["channel"] for row in rows])
                 rows = [row for row in rows if row["channel"] in free]
@@ -153,7 +197,8 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
         )
         return {row["channel"] for row in locked} - {row["channel"] for row in blocked}
 
-    def _in_line(self, queue: QueueRow, select: str | None, count: int) -> Steps[Chosen]:
+    def _in_line(self, walk: Walk, select: str | None, count: int) -> Steps[Chosen]:
+        queue, admission = walk.queue, walk.admission
         found: list[ItemState] = []
         used: set[int] = set()
         rank = position = FIRST
@@ -162,12 +207,24 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             page = yield self.sql.line_items(
                 queue=queue.id, rank=rank, position=position, limit=limit
             )
-            wanted = [row for row in page if _is_selected(row, select)]
+            wanted = [
+                row
+                for row in page
+                if _is_selected(row, select) and row["key_values"] not in walk.held
+            ]
             if queue.settings.serial:
                 wanted = yield from self._one_of_each(wanted, used)
+            if admission is not None and wanted:
+                open_ones = yield from admission.open(channels_of(wanted))
+                wanted = [row for row in wanted if row["key_values"] in open_ones]
             while wanted and len(found) < count:
-                some, wanted = wanted[: count - len(found)], wanted[count - len(found) :]
-                rows = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                most = count - len(found)
+                if admission is not None:
+                    wanted = [row for row in wanted if admission.fits(row["key_values"])]
+                some, wanted = wanted[:most], wanted[most:]
+                rows: Sequence[Any] = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                if admission is not None:
+                    rows = admission.shared_out(rows, most)
                 found += [item_of(row, queue.name) for row in rows]
             if len(page) < limit:
                 break
@@ -193,9 +250,17 @@ class Walk:
     """A walk over the channels of a queue, in the order of their turns."""
 
     def __init__(
-        self, queue: QueueRow, select: str | None, lanes: Sequence[int], began: int = BOTTOM
+        self,
+        queue: QueueRow,
+        select: str | None,
+        held: Mapping[str, int],
+        admission: Admission | None,
+        lanes: Sequence[int] = (UNSORTED,),
+        began: int = BOTTOM,
     ) -> None:
         self.queue = queue
+        self.held = held
+        self.admission = admission
         self.lanes = lanes
         self.select = select
         self.began = self.after = began
@@ -208,6 +273,12 @@ class Walk:
     def selects(self, key_values: str) -> bool:
         """Whether a channel that was met is selected."""
         return self.select is None or selects(self.select, key_values)
+
+    def from_bottom(self) -> Walk:
+        """The same from the bottom of the turns."""
+        if self.admission is not None:
+            self.admission.start_again()
+        return Walk(self.queue, self.select, self.held, self.admission, self.lanes)
 
     def next_page(self, count: int) -> int:
         """How many channels to look at: more each time, since few seem to be selected."""

@@ -163,6 +163,7 @@ class Numbers(Claims, Lives):
         gone += len((yield self.sql.drop_gone(queue=id, at=at, limit=limit)))
         if queue.info.has_channels:
             yield from self.drop_idle_channels(queue, _before(queue, IDLE_SECONDS), limit)
+            yield self.sql.drop_holds(queue=id, now=queue.now)
         if queue.selections:
             yield from self.forget_old_selections(queue, _before(queue, SELECTION_SECONDS))
         if queue.limits:

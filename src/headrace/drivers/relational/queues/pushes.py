@@ -18,6 +18,7 @@ from headrace.contract.items import (
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
+from headrace.drivers.relational.queues.buckets import Buckets
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
 from headrace.drivers.relational.queues.turning import take_turns
@@ -25,8 +26,9 @@ from headrace.drivers.relational.sql import MakeStatement, Many, Sql
 from headrace.errors import QueueFull
 from headrace.model import items as rules
 from headrace.model.channels import is_behind, is_replaceable, is_updateable
-from headrace.model.filling import check_room, limit_of
+from headrace.model.filling import check_limits, check_room, limit_of
 from headrace.model.items import Document, ItemState, State
+from headrace.model.limiting import Limits, Room
 
 NEVER = -1
 """A time before all others."""
@@ -42,9 +44,10 @@ class PushKeys(Keys[PushOutcome]):
 class Pushing:
     """One call's documents on their way in: who has which subject, and what became of each."""
 
-    def __init__(self, call: PushCall, queue: QueueRow) -> None:
+    def __init__(self, call: PushCall, queue: QueueRow, limits: Limits | None) -> None:
         self.call = call
         self.queue = queue
+        self.limits = limits
         self.ids = [0] * len(call.documents)
         self.notes: dict[int, Note] = {}
         self.live: dict[str, ItemState] = {}
@@ -114,29 +117,43 @@ class Pushes(QueueBase):
         queue = yield from self.made_queue(call.queue)
         if queue.settings.is_limited:
             yield self.sql.push_alone(queue=queue.id)
+        limits = yield from self._push_limits(queue, call)
         if call.mode == "push" and all(
             doc.subject is None and doc.key_values is None for doc in call.documents
         ):
-            return (yield from self._push_plain(queue, call.documents))
-        if call.mode == "push" and not queue.settings.is_limited and call.documents:
+            return (yield from self._push_plain(queue, call.documents, limits))
+        is_counted = queue.settings.is_limited or limits is not None
+        if call.mode == "push" and not is_counted and call.documents:
             pushed = yield from self._push_to_channels(queue, call.documents)
             if pushed is not None:
                 return pushed
-        pushing = Pushing(call, queue)
+        pushing = Pushing(call, queue, limits)
         left = list(range(len(call.documents)))
-        is_checked = not queue.settings.is_limited
+        is_checked = not queue.settings.is_limited and limits is None
         while left:
             # Others may take a subject between our look and our insert: then we look again.
             left = yield from self._push_some(pushing, left, is_checked=is_checked)
             is_checked = True
         return pushing.outcome()
 
-    def _push_plain(self, queue: QueueRow, documents: Sequence[Document]) -> Steps[Pushed]:
+    def _push_limits(self, queue: QueueRow, call: PushCall) -> Steps[Limits | None]:
+        """The rules, if there are any on what is enqueued."""
+        if not queue.limits and not queue.info.has_channels:
+            if all(document.key_values is None for document in call.documents):
+                return None
+            # Its first channel: rules may apply from now on.
+            [row] = yield self.sql.limit_version()
+            queue = queue._replace(limits=row["version"])
+        limits = yield from self.limits_of(queue)
+        return limits if limits.has(queue.name, "enqueued") else None
+
+    def _push_plain(
+        self, queue: QueueRow, documents: Sequence[Document], limits: Limits | None
+    ) -> Steps[Pushed]:
         """Take in documents that nothing can be in the way of."""
         if not documents:
             return Pushed(())
-        if queue.settings.is_limited:
-            yield from self._check_room(queue, Counter({None: len(documents)}))
+        yield from self._check_room(queue, limits, Counter({None: len(documents)}))
         values = [
             plain_values(document, queue, document.due_at(queue.now)) for document in documents
         ]
@@ -164,6 +181,8 @@ class Pushes(QueueBase):
         ledger.count(queue, entered=len(ids), pending=len(due), planned=len(ids) - len(due))
         if due:
             ledger.announced.add(f"queue/{queue.name}")
+        for channel, count in Counter(row.get("key_values") for row in values).items():
+            ledger.totals.shift(queue, channel, enqueued=count)
         yield from ledger.write()
         return tuple(ids)
 
@@ -198,8 +217,22 @@ class Pushes(QueueBase):
         )
         return Pushed(ids)
 
-    def _check_room(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
+    def _check_room(
+        self, queue: QueueRow, limits: Limits | None, news: Counter[str | None]
+    ) -> Steps[None]:
         """Refuse new items, by channel, that the queue has no room for."""
+        if queue.settings.is_limited:
+            yield from self._check_sizes(queue, news)
+        if limits is not None and news:
+            wanted = {
+                bucket
+                for channel in news
+                for bucket in limits.bounds(queue.name, channel, "enqueued").buckets
+            }
+            used = yield from Buckets(self.sql, queue.now).lock(wanted)
+            check_limits(queue.name, limits, Room(used), news)
+
+    def _check_sizes(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
         if queue.settings.metrics:
             [row] = yield self.sql.sum_tallies(queue=queue.id)
             held = row["planned"] + row["pending"] + row["active"]
@@ -236,7 +269,7 @@ class Pushes(QueueBase):
         if not is_checked:
             # What has to be looked at again may be new as well.
             news = ledger.news() + Counter(call.documents[index].key_values for index in later)
-            yield from self._check_room(pushing.queue, news)
+            yield from self._check_room(pushing.queue, pushing.limits, news)
         yield from self._take_subjects(pushing, ledger)
         if ledger.parts:
             yield from self.append(ledger.parts)

@@ -33,6 +33,8 @@ class Channels:
         self._ids: dict[tuple[int, str], int] = {}
         self._wanted: dict[int, tuple[QueueRow, set[str]]] = {}
         self._unmarked: set[int] = set()
+        # By which rules the items of queues count that have just got their first channel.
+        self.marked: dict[int, int] = {}
         self._updateable: set[str] = set()
         self.are_updateable = False
 
@@ -60,7 +62,9 @@ class Channels:
         for id in sorted(self._unmarked):
             # Rules that change meanwhile would miss the queue.
             yield sql.enter_limits()
-            yield sql.mark_channels(queue=id)
+            marked = yield sql.mark_channels(queue=id)
+            if marked:
+                self.marked[id] = marked[0]["limits"]
         self._unmarked = set()
         for queue, wanted in self._wanted.values():
             names = sorted(wanted)

@@ -190,7 +190,7 @@ delete from headrace.item where queue = :queue and id = any(:ids::bigint[]);
 -- Take out items of one claim that are done and are not kept; those with a successor stay.
 delete from headrace.item
 where queue = :queue and id = any(:ids::bigint[]) and token = :token and successor is null
-returning id;
+returning id, key_values;
 
 -- name: extend_items
 -- Let claims last longer.

@@ -137,7 +137,9 @@ select c.id, c.key_values,
        (select count(*) from headrace_item i
         where i.channel = c.id and i.channel <> 0 and i.state in (0, 1)) as waiting,
        (select count(*) from headrace_item i
-        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active
+        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active,
+       (select h.until from headrace_channel_hold h
+        where h.queue = c.queue and h.key_values = c.key_values and h.until > :now) as held_until
 from headrace_channel c
 where c.queue = :queue and c.key_values > :after
   and exists (select 1 from headrace_item i where i.channel = c.id and i.channel <> 0)
@@ -199,3 +201,31 @@ delete from headrace_channel where queue = :queue;
 -- name: remove_all_gone
 -- Forget what went with channels of a queue.
 delete from headrace_gone where queue = :queue;
+
+-- name: hold_channel
+-- Hold a channel until a time, or for longer.
+insert into headrace_channel_hold (queue, key_values, until) values (:queue, :key_values, :until)
+on conflict (queue, key_values) do update
+    set until = max(headrace_channel_hold.until, excluded.until)
+returning until;
+
+-- name: end_hold
+-- Hold a channel no longer.
+delete from headrace_channel_hold where queue = :queue and key_values = :key_values;
+
+-- name: find_hold
+-- Until when a channel is held, if it is.
+select until from headrace_channel_hold
+where queue = :queue and key_values = :key_values and until > :now;
+
+-- name: held_channels
+-- The channels of a queue that are held, and until when.
+select key_values, until from headrace_channel_hold where queue = :queue and until > :now;
+
+-- name: drop_holds
+-- Forget holds that have ended.
+delete from headrace_channel_hold where queue = :queue and until <= :now;
+
+-- name: remove_all_holds
+-- Forget all holds of a queue.
+delete from headrace_channel_hold where queue = :queue;

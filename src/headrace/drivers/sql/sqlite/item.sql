@@ -98,7 +98,7 @@ delete from headrace_item where queue = :queue and id in (select value from json
 -- Take out items of one claim that are done and are not kept; those with a successor stay.
 delete from headrace_item
 where queue = :queue and id in (select value from json_each(:ids)) and token = :token and successor is null
-returning id;
+returning id, key_values;
 
 -- name: extend_items
 -- Let claims last longer.

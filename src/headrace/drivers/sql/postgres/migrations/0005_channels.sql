@@ -56,6 +56,15 @@ create table headrace.gone (
 );
 create index gone_time on headrace.gone (queue, at);
 
+-- Channels of which nothing runs before a time.
+create table headrace.channel_hold (
+    queue      integer not null,
+    key_values text collate "C" not null,
+    until      bigint not null,
+    primary key (queue, key_values)
+);
+create index channel_hold_end on headrace.channel_hold (queue, until);
+
 alter table headrace.queue add column has_channels boolean not null default false;
 alter table headrace.queue add column selections integer not null default 0;
 alter table headrace.item add column key_values text collate "C";
@@ -255,6 +264,7 @@ declare
     lanes integer[] := '{0}';
     candidates integer[];
     looked integer;
+    has_holds boolean;
     seen bigint := -1;
     -- Items, the channel of each, and the channels that were looked at for them.
     got bigint[];
@@ -289,6 +299,8 @@ begin
         lanes := lanes || array(select l.id from headrace.lane l where l.queue = target.id);
     end if;
     perform set_config('synchronous_commit', 'off', true);
+    has_holds := exists (select from headrace.channel_hold h
+                         where h.queue = target.id and h.until > moment);
     perform from headrace.item i
     where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
     if found then
@@ -314,6 +326,16 @@ begin
         exit when candidates is null;
         looked := cardinality(candidates);
         -- Which of them may give something.
+        if has_holds then
+            candidates := array(
+                select c.channel from unnest(candidates) with ordinality as c (channel, n)
+                where not exists (
+                    select from headrace.channel k
+                    join headrace.channel_hold h
+                        on h.queue = k.queue and h.key_values = k.key_values
+                    where k.id = c.channel and h.until > moment)
+                order by c.n);
+        end if;
         if is_strict then
             candidates := headrace.free_channels(candidates);
         end if;
@@ -373,6 +395,14 @@ begin
             givers := givers || theirs;
         end loop;
     end if;
+    -- Looked at again when we have the items: whoever puts items back in line and holds their
+    -- channel does both at once.
+    perform from headrace.channel_hold h
+    join headrace.channel k on k.queue = h.queue and k.key_values = h.key_values
+    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;
+    if found then
+        word := 'other';
+    end if;
     if word = 'claimed' and cardinality(chosen) < most then
         select min(i.lease_until) into due
         from headrace.item i where i.queue = target.id and i.state = 2;
@@ -381,6 +411,10 @@ begin
         end if;
         due := least(due, (select min(i.next_execution) from headrace.item i
                            where i.queue = target.id and i.state = 0));
+        if has_holds then
+            due := least(due, (select min(h.until) from headrace.channel_hold h
+                               where h.queue = target.id and h.until > moment));
+        end if;
     end if;
     if word <> 'claimed' then
         chosen := '{}';

@@ -54,6 +54,15 @@ create table headrace_gone (
 );
 create index headrace_gone_time on headrace_gone (queue, at);
 
+-- Channels of which nothing runs before a time.
+create table headrace_channel_hold (
+    queue      integer not null,
+    key_values text not null,
+    until      integer not null,
+    primary key (queue, key_values)
+);
+create index headrace_channel_hold_end on headrace_channel_hold (queue, until);
+
 alter table headrace_queue add column has_channels integer not null default 0;
 alter table headrace_queue add column selections integer not null default 0;
 alter table headrace_item add column key_values text;
