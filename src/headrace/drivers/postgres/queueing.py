@@ -527,7 +527,9 @@ def complete_at_once(
 
 
 def _can_complete(queue: QueueRow) -> bool:
-    return queue.settings.keep == "none" and not queue.settings.serial and not queue.limits
+    # Somebody may wait for it: in a strict channel, or for room.
+    is_awaited = queue.settings.serial or queue.settings.is_limited
+    return queue.settings.keep == "none" and not is_awaited and not queue.limits
 
 
 def _complete(

@@ -57,6 +57,7 @@ from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
 from headrace.testing.contract.queue_replays import ReplayContract
+from headrace.testing.contract.queue_room import RoomContract
 from headrace.testing.contract.queue_selections import SelectionContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
@@ -107,6 +108,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelClientContract,
     ChannelUpdateContract,
     SelectionContract,
+    RoomContract,
     ChannelHoldContract,
     ChannelHoldClientContract,
     FillingContract,
@@ -165,6 +167,7 @@ __all__ = [
     "QueueUpdateContract",
     "RangeContract",
     "ReplayContract",
+    "RoomContract",
     "SelectionContract",
     "SinkContract",
     "TendingContract",

@@ -43,8 +43,14 @@ class SelectionContract(QueueContract):
 
     def test_selections_that_overlap(self, q: Queue) -> None:
         """Each finds all of its own, whichever was registered when; so do others, and all."""
+        q.create()
+        nine = where(n=9).form
+        register(q, nine)
         for n in range(4):
             q.push(of(host("linux", n), f"l{n}"), of(host("mac", n), f"m{n}"))
+            q.push(of(host("bsd", 9), "x"))
+            # Channels are put into lanes by what is registered now.
+            assert payloads(q.claim(1, select=nine)) == ["x"]
             register(q, (LINUX, SMALL, MAC, where(n__gt=2).form)[n])
         assert payloads(q.claim(3, select=SMALL)) == ["l0", "m0", "l1"]
         assert payloads(q.claim(1, select=LINUX)) == ["l2"]

@@ -15,6 +15,7 @@ from headrace.model.queues import (
     QueueInfo,
     QueueSettings,
     changed,
+    room_word,
     with_dead_queue,
 )
 
@@ -84,7 +85,7 @@ class Lives(QueueBase):
             yield from self.recount(queue)
         if was_held:
             yield self.sql.desire(queue=name, desired="running")
-        yield Announce(frozenset({f"queue/{name}"}))
+        yield Announce(frozenset({f"queue/{name}", room_word(name)}))
         return queue.info
 
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
