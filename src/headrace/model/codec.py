@@ -119,7 +119,7 @@ def encode_rows(
 
 def _encode_all(bodies: list[Any], max_body: int) -> str | None:
     """Bodies as lines that each end with a newline, if there is nothing unusual about them."""
-    if not all(type(body) is dict for body in bodies):
+    if not {*map(type, bodies)} <= {dict}:
         return None
     try:
         text = _encode_lines(bodies)

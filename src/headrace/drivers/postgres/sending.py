@@ -10,6 +10,7 @@ from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
+from headrace.drivers.postgres.straight import Straight, is_fit, straight_on
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.errors import InvalidBody
 
@@ -25,6 +26,10 @@ class OwnConnection(psycopg.Connection[Any]):
     def own_cursor(self) -> psycopg.Cursor[Any]:
         return self.cursor(row_factory=dict_row)
 
+    @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
 
 class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for async code."""
@@ -32,6 +37,34 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     @cached_property
     def own_cursor(self) -> psycopg.AsyncCursor[Any]:
         return self.cursor(row_factory=dict_row)
+
+    @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
+
+def send_whole(
+    connection: AnyConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """Execute statements that are a transaction by themselves."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnConnection) and isinstance(statement, Statement) and not others:
+        straight = connection.straight
+        if straight is not None and is_fit(statement):
+            return [straight.execute(statement)]
+    return send(connection, statements)
+
+
+async def asend_whole(
+    connection: AnyAsyncConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """The same for async connections."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnAsyncConnection) and isinstance(statement, Statement):
+        straight = connection.straight
+        if not others and straight is not None and is_fit(statement):
+            return [await straight.aexecute(statement)]
+    return await asend(connection, statements)
 
 
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
