@@ -27,7 +27,7 @@ def test_rules_are_made_changed_and_listed(cli: Cli, hr: headrace.Headrace) -> N
         "RULE     LIMIT  OF                QUEUE   GROUP BY",
         "rate         9  running per 60 s  builds  (everything)",
         "systems      2  running           (all)   os=*",
-        '  free      -1                            os="big sur"',
+        '  free      -1  -                 -       os="big sur"',
         "",
     ]
     [rate, systems] = cli("limit", "ls", "--json").json_lines

@@ -53,10 +53,8 @@ def test_scopes_and_measures_are_apart():
     assert found["rate"].bucket == Bucket(ALL, "rate/1000", MAC)
     assert found["rate"].bucket.period_ms == 1000
     assert Bucket.read(found["mine"].bucket.name) == Bucket("q", "running", MAC)
-    assert [bound.rule for bound in limits.bounds("other", MAC, "running").checked] == [
-        "all",
-        "rate",
-    ]
+    others = limits.bounds("other", MAC, "running").checked
+    assert {bound.rule for bound in others} == {"all", "rate"}
     assert [bound.rule for bound in limits.bounds("q", MAC, "enqueued").checked] == ["held"]
     assert [bound.rule for bound in limits.bounds("q", None, "running").checked] == ["any"]
     assert limits.concerns("q", has_channels=False)
@@ -68,7 +66,8 @@ def test_room_is_what_the_narrowest_limit_leaves():
         [Rule(id="a", pattern=SYSTEMS, limit=3), Rule(id="b", pattern=EVERYTHING, limit=5)]
     )
     bounds = limits.bounds("q", MAC, "running")
-    room = Room({bounds.checked[0].bucket: 1})
+    [bucket] = [bound.bucket for bound in bounds.checked if bound.rule == "a"]
+    room = Room({bucket: 1})
     assert room.fits(bounds) == 2
     assert room.refusal(bounds, 3).rule == "a"
     room.take(bounds, 2)
