@@ -13,9 +13,8 @@ from typing import NamedTuple
 from headrace.errors import SparkUnavailable
 
 OLDEST = 17
-_VECTOR = "jdk.incubator.vector"
-# Holds a bin/java that leaves out what a smaller Java does not know.
-_STAND_IN = Path(__file__).parent / "runtime"
+# Holds a bin/java that leaves out what Spark's launcher asks for and Spark does not need.
+STAND_IN = Path(__file__).parent / "runtime"
 
 
 class Java(NamedTuple):
@@ -24,7 +23,6 @@ class Java(NamedTuple):
     home: Path
     version: int
     origin: str
-    has_vector: bool
 
     @property
     def is_good(self) -> bool:
@@ -33,9 +31,9 @@ class Java(NamedTuple):
     @property
     def environment(self) -> dict[str, str]:
         """What Spark's launcher must see to start on it."""
-        if self.has_vector:
+        if os.name != "posix":
             return {"JAVA_HOME": str(self.home)}
-        return {"JAVA_HOME": str(_STAND_IN), "HEADRACE_JAVA": str(self.home / "bin" / "java")}
+        return {"JAVA_HOME": str(STAND_IN), "HEADRACE_JAVA": str(self.home / "bin" / "java")}
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
@@ -68,13 +66,12 @@ def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
 
 def _looked_at(home: Path, origin: str) -> Iterator[Java]:
     program = home / "bin" / "java"
-    if home == _STAND_IN or not os.access(program, os.X_OK):
+    if home == STAND_IN or not os.access(program, os.X_OK):
         return
     facts = _release(home)
     version = _version(facts["JAVA_VERSION"]) if "JAVA_VERSION" in facts else _asked(program)
     if version is not None:
-        modules = facts.get("MODULES", _VECTOR).split()
-        yield Java(home, version, origin, _VECTOR in modules)
+        yield Java(home, version, origin)
 
 
 def _release(home: Path) -> dict[str, str]:
