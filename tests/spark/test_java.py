@@ -66,7 +66,7 @@ def test_none_at_all_says_what_to_install(monkeypatch):
         java.find_java({})
 
 
-def test_the_stand_in_drops_one_flag_and_nothing_else(tmp_path):
+def test_the_stand_in_drops_some_flags_and_nothing_else(tmp_path):
     home = made(tmp_path / "home", "25.0.2")
     (home / "bin" / "java").write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
     environment = java.find_java({"JAVA_HOME": str(home)}).environment

@@ -13,8 +13,13 @@ from typing import NamedTuple
 from headrace.errors import SparkUnavailable
 
 OLDEST = 17
-# Holds a bin/java that leaves out what Spark's launcher asks for and Spark does not need.
+# Holds a bin/java that leaves out what Spark's launcher asks for in vain.
 STAND_IN = Path(__file__).parent / "runtime"
+# Spark does without this module. A Java that was linked without it would refuse to start, and
+# any other warns of it each time.
+_VECTOR = "--add-modules=jdk.incubator.vector"
+# Gone with Java 24, which warns of it.
+_ACTION, _WITHOUT_ACTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24
 
 
 class Java(NamedTuple):
@@ -33,7 +38,12 @@ class Java(NamedTuple):
         """What Spark's launcher must see to start on it."""
         if os.name != "posix":
             return {"JAVA_HOME": str(self.home)}
-        return {"JAVA_HOME": str(STAND_IN), "HEADRACE_JAVA": str(self.home / "bin" / "java")}
+        needless = [_VECTOR] if self.version < _WITHOUT_ACTION else [_VECTOR, _ACTION]
+        return {
+            "JAVA_HOME": str(STAND_IN),
+            "HEADRACE_JAVA": str(self.home / "bin" / "java"),
+            "HEADRACE_JAVA_WITHOUT": " ".join(needless),
+        }
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:

@@ -4,6 +4,8 @@ It is started in place of ``pyspark.daemon`` by the ``bin/python`` beside it, an
 import all of Headrace in each daemon would take longer than PySpark itself.
 """
 
+# ruff: noqa: INP001  # a file to be run, in no package
+
 from __future__ import annotations
 
 import gc
