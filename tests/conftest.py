@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from headrace.pipelines import session
 from headrace.pipelines.session import settings_for
 from headrace.testing.postgres import PrivatePostgres
+from schemas import Schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,12 +38,27 @@ def postgres() -> Iterator[PrivatePostgres]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def schemas(postgres: PrivatePostgres) -> Iterator[Schemas]:
+    """The schemas of that server."""
+    with closing(Schemas(postgres)) as schemas:
+        yield schemas
+
+
 @pytest.fixture
-def postgres_url(postgres: PrivatePostgres) -> Iterator[str]:
-    """A schema of its own for each test."""
-    schema = f"t{os.getpid()}_{next(_numbers)}"
+def postgres_url(postgres: PrivatePostgres, schemas: Schemas) -> Iterator[str]:
+    """A schema with our tables for each test alone, empty; others had it before."""
+    schema = schemas.lend()
     yield f"{postgres.url}?schema={schema}"
-    postgres.execute(f"drop schema if exists {schema} cascade")
+    schemas.take_back(schema)
+
+
+@pytest.fixture
+def new_postgres_url(postgres: PrivatePostgres, schemas: Schemas) -> Iterator[str]:
+    """A schema that is still to be made, for each test."""
+    schema = schemas.new()
+    yield f"{postgres.url}?schema={schema}"
+    schemas.drop(schema)
 
 
 @pytest.fixture
@@ -66,6 +82,12 @@ def store_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["sqlite", "postgres"])
 def durable_url(request: pytest.FixtureRequest) -> str:
     """Every driver that other processes can use, in turn."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture(params=["sqlite", "new_postgres"])
+def new_url(request: pytest.FixtureRequest) -> str:
+    """Where no tables were made yet, on each of those drivers."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 

@@ -15,6 +15,7 @@ from headrace.client.items import AsyncItem, Item
 from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
 from headrace.client.kinds import AckOpts, Message
 from headrace.client.live import AsyncLive, Live
+from headrace.client.locks import AsyncLock, Lock
 from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import Status
@@ -26,6 +27,8 @@ from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, 
 from headrace.contract.sinks import SinkInfo
 from headrace.contract.values import Capabilities, Finding
 from headrace.core.documents import Commit, Doc, Push
+from headrace.core.limits import LimitTrial, LimitUsage
+from headrace.core.locks import LockInfo
 from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
 from headrace.core.pushes import DocumentResult, PushResult
 from headrace.core.where import where
@@ -33,6 +36,7 @@ from headrace.core.why import Why
 from headrace.default import (
     ack_queue,
     available_proc,
+    change_limit,
     clients,
     close,
     commit,
@@ -40,6 +44,8 @@ from headrace.default import (
     compute_stats,
     consolidate_stats,
     create,
+    create_limit,
+    delete_limit,
     diagnose,
     drop,
     ids,
@@ -47,8 +53,15 @@ from headrace.default import (
     iterate,
     keep,
     length,
+    limit,
+    limit_usage,
+    limits,
     live,
+    lock,
+    locks,
     maintain,
+    match_limits,
+    override_limit,
     pause,
     proc,
     procs,
@@ -60,8 +73,10 @@ from headrace.default import (
     range,
     ref,
     register_worker,
+    release_lock,
     resume,
     revrange,
+    set_limit,
     set_queue_defaults,
     settle,
     simple_queue,
@@ -75,6 +90,7 @@ from headrace.default import (
     topic_info,
     topics,
     transaction,
+    try_limit,
     unique_ack_queue,
     unique_queue,
     update,
@@ -89,6 +105,8 @@ from headrace.model.collecting import MaintenanceReport
 from headrace.model.failures import Failure
 from headrace.model.items import State
 from headrace.model.keyvalues import KeyValues
+from headrace.model.limits import Override as LimitOverride
+from headrace.model.limits import Rule as LimitRule
 from headrace.model.patterns import MatchQuery
 from headrace.model.pipelines import PipelineInfo
 from headrace.model.procs import Lag, ProcInfo
@@ -113,6 +131,7 @@ __all__ = [
     "AsyncHeadrace",
     "AsyncItem",
     "AsyncLive",
+    "AsyncLock",
     "AsyncProc",
     "AsyncQueue",
     "AsyncReplay",
@@ -139,7 +158,13 @@ __all__ = [
     "KeyQuery",
     "KeyValues",
     "Lag",
+    "LimitOverride",
+    "LimitRule",
+    "LimitTrial",
+    "LimitUsage",
     "Live",
+    "Lock",
+    "LockInfo",
     "LoggedError",
     "MaintenanceReport",
     "MatchQuery",
@@ -178,6 +203,7 @@ __all__ = [
     "ack_queue",
     "aconnect",
     "available_proc",
+    "change_limit",
     "clients",
     "close",
     "commit",
@@ -186,6 +212,8 @@ __all__ = [
     "connect",
     "consolidate_stats",
     "create",
+    "create_limit",
+    "delete_limit",
     "diagnose",
     "drop",
     "errors",
@@ -194,8 +222,15 @@ __all__ = [
     "iterate",
     "keep",
     "length",
+    "limit",
+    "limit_usage",
+    "limits",
     "live",
+    "lock",
+    "locks",
     "maintain",
+    "match_limits",
+    "override_limit",
     "pause",
     "proc",
     "procs",
@@ -207,8 +242,10 @@ __all__ = [
     "range",
     "ref",
     "register_worker",
+    "release_lock",
     "resume",
     "revrange",
+    "set_limit",
     "set_queue_defaults",
     "settings",
     "settle",
@@ -224,6 +261,7 @@ __all__ = [
     "topic_info",
     "topics",
     "transaction",
+    "try_limit",
     "typed",
     "unique_ack_queue",
     "unique_queue",

@@ -57,6 +57,8 @@ iterate = _forward(Headrace.iterate)
 keep = _forward(Headrace.keep)
 length = _forward(Headrace.length)
 live = _forward(Headrace.live)
+lock = _forward(Headrace.lock)
+locks = _forward(Headrace.locks)
 maintain = _forward(Headrace.maintain)
 sink = _forward(Headrace.sink)
 sinks = _forward(Headrace.sinks)
@@ -88,6 +90,17 @@ info = _forward(Headrace.info)
 pause = _forward(Headrace.pause)
 queue_defaults = _forward(Headrace.queue_defaults)
 queues = _forward(Headrace.queues)
+release_lock = _forward(Headrace.release_lock)
+create_limit = _forward(Headrace.create_limit)
+set_limit = _forward(Headrace.set_limit)
+override_limit = _forward(Headrace.override_limit)
+change_limit = _forward(Headrace.change_limit)
+delete_limit = _forward(Headrace.delete_limit)
+limit = _forward(Headrace.limit)
+limits = _forward(Headrace.limits)
+match_limits = _forward(Headrace.match_limits)
+limit_usage = _forward(Headrace.limit_usage)
+try_limit = _forward(Headrace.try_limit)
 resume = _forward(Headrace.resume)
 set_queue_defaults = _forward(Headrace.set_queue_defaults)
 stats = _forward(Headrace.stats)
@@ -104,6 +117,7 @@ close = _forward(Headrace.close)
 __all__ = [
     "ack_queue",
     "available_proc",
+    "change_limit",
     "clients",
     "close",
     "commit",
@@ -111,6 +125,8 @@ __all__ = [
     "compute_stats",
     "consolidate_stats",
     "create",
+    "create_limit",
+    "delete_limit",
     "diagnose",
     "drop",
     "ids",
@@ -118,8 +134,15 @@ __all__ = [
     "iterate",
     "keep",
     "length",
+    "limit",
+    "limit_usage",
+    "limits",
     "live",
+    "lock",
+    "locks",
     "maintain",
+    "match_limits",
+    "override_limit",
     "pause",
     "proc",
     "procs",
@@ -131,8 +154,10 @@ __all__ = [
     "range",
     "ref",
     "register_worker",
+    "release_lock",
     "resume",
     "revrange",
+    "set_limit",
     "set_queue_defaults",
     "settle",
     "simple_queue",
@@ -146,6 +171,7 @@ __all__ = [
     "topic_info",
     "topics",
     "transaction",
+    "try_limit",
     "unique_ack_queue",
     "unique_queue",
     "update",

@@ -23,6 +23,8 @@
     │   ├── UnknownPipeline     unknown_pipeline
     │   ├── UnknownQueue        unknown_queue
     │   ├── UnknownSink         unknown_sink
+    │   ├── UnknownLock         unknown_lock
+    │   ├── UnknownLimit        unknown_limit
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -39,6 +41,7 @@
     │   ├── ItemActive          item_active
     │   ├── SubjectTaken        subject_taken
     │   ├── QueueFull           queue_full           retryable
+    │   ├── LimitExists         limit_exists
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
     │   └── RegisterWorkerError register_worker
@@ -46,6 +49,9 @@
     │   ├── SinkTaken           sink_taken
     │   ├── SinkRewound         sink_rewound
     │   └── StageLost           stage_lost           retryable
+    ├── LockError
+    │   ├── LockTaken           lock_taken           retryable
+    │   └── LockLost            lock_lost
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -234,6 +240,18 @@ class UnknownSink(NotFound):
     code = "unknown_sink"
 
 
+class UnknownLock(NotFound):
+    """Nobody has the lock, or not by that number."""
+
+    code = "unknown_lock"
+
+
+class UnknownLimit(NotFound):
+    """There is no such rule, or no such override of it."""
+
+    code = "unknown_limit"
+
+
 class UnknownItem(NotFound):
     """The queue has no item of that id or subject (any more)."""
 
@@ -331,6 +349,12 @@ class QueueFull(QueueError, PushError, UpsertError):
     retryable = True
 
 
+class LimitExists(QueueError, CreateError):
+    """There is a rule of that name, or one about the same."""
+
+    code = "limit_exists"
+
+
 class NoItemsWaiting(QueueError):
     """Nothing is due in the queue (any more) now."""
 
@@ -374,6 +398,25 @@ class StageLost(SinkError):
 
     code = "stage_lost"
     retryable = True
+
+
+class LockError(HeadraceError):
+    """The state of a lock does not allow the call."""
+
+    code = "lock_error"
+
+
+class LockTaken(LockError):
+    """Somebody else has the lock, and the time to wait for it is over."""
+
+    code = "lock_taken"
+    retryable = True
+
+
+class LockLost(LockError):
+    """The lock is not ours any more: its lease ran out and somebody took it, or it was broken."""
+
+    code = "lock_lost"
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):

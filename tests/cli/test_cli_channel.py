@@ -24,10 +24,10 @@ def test_channels_are_listed(cli: Cli, hr: headrace.Headrace) -> None:
     hr.queue("builds").claim(select=where(os="linux"))
     answer = cli("channel", "ls", "builds")
     assert answer.out.split("\n") == [
-        "WAITING  ACTIVE  CHANNEL",
-        '      1       0  os="big sur"',
-        "      1       1  os=linux tries=3",
-        '      1       0  os=mac tries="3"',
+        "WAITING  ACTIVE  HELD UNTIL  CHANNEL",
+        '      1       0  -           os="big sur"',
+        "      1       1  -           os=linux tries=3",
+        '      1       0  -           os=mac tries="3"',
         "",
     ]
     found = cli("channel", "ls", "builds", "--where", "tries__gt=2", "--json").json_lines
@@ -43,7 +43,16 @@ def test_what_is_printed_can_be_given(cli: Cli, hr: headrace.Headrace) -> None:
         answer = cli("channel", "show", "builds", "os=mac", given, "--json")
         assert (answer.code, answer.json["waiting"]) == (0, waiting)
     answer = cli("channel", "show", "builds", "os=big sur")
-    assert "types    os is string" in answer.out
+    assert "types       os is string" in answer.out
+
+
+def test_a_held_channel(cli: Cli, hr: headrace.Headrace) -> None:
+    """It says until when."""
+    hr.queue("builds").hold_channel({"os": "big sur"}, at="2050-01-31T12:00:00Z")
+    answer = cli("channel", "show", "builds", "os=big sur")
+    assert "held until  2050-01-31T12:00:00.000Z" in answer.out
+    found = cli("channel", "ls", "builds", "--json").json_lines
+    assert [one["held_until"] for one in found] == ["2050-01-31T12:00:00Z", None, None]
 
 
 def test_a_query_in_willows_json(cli: Cli, hr: headrace.Headrace) -> None:

@@ -50,11 +50,12 @@ def from_the_future(durable_url: str) -> None:
     )
 
 
-def test_migrate_makes_the_tables(each: Cli, durable_url: str) -> None:
+def test_migrate_makes_the_tables(bare: Cli, new_url: str) -> None:
+    each = on(bare, new_url)
     assert each("migrate") == (0, f"the tables went from version 0 to {NEWEST}\n", "")
     assert each("migrate") == (0, f"the tables are at version {NEWEST} already\n", "")
     assert each("migrate", "--json").json == {"from": NEWEST, "to": NEWEST}
-    headrace.connect(durable_url, migrate="off").close()
+    headrace.connect(new_url, migrate="off").close()
 
 
 def test_migrate_upgrades_old_tables(
@@ -148,6 +149,7 @@ def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) 
         "tended": [],
         "forgotten_clients": [],
         "dropped_stages": 0,
+        "forgotten_locks": 0,
     }
 
 
@@ -297,9 +299,9 @@ def test_the_shared_options_stand_before_or_after(bare: Cli, sqlite_url: str) ->
     assert bare("-u", "memory://", "topic", "ls", "-u", sqlite_url, "--json") == expected
 
 
-def test_commands_that_look_make_nothing(bare: Cli, durable_url: str) -> None:
+def test_commands_that_look_make_nothing(bare: Cli, new_url: str) -> None:
     """Neither a file nor a schema, however often one looks."""
-    cli = on(bare, durable_url)
+    cli = on(bare, new_url)
     looks = [
         ("topic", "ls"),
         ("topic", "tail", "t"),

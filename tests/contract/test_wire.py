@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from headrace.contract.channels import ChannelStore
+from headrace.contract.limits import LimitStore
+from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -32,7 +34,9 @@ OPERATIONS = {
         DiagnosisStore,
         QueueStore,
         ChannelStore,
+        LimitStore,
         SinkStore,
+        LockStore,
     )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
@@ -204,7 +208,31 @@ class TestChannelClient(Wire, contract.ChannelClientContract): ...
 class TestChannelUpdate(Wire, contract.ChannelUpdateContract): ...
 
 
+class TestChannelHold(Wire, contract.ChannelHoldContract): ...
+
+
+class TestChannelHoldClient(Wire, contract.ChannelHoldClientContract): ...
+
+
 class TestFilling(Wire, contract.FillingContract): ...
 
 
+class TestLimitRule(Wire, contract.LimitRuleContract): ...
+
+
+class TestLimitClaim(Wire, contract.LimitClaimContract): ...
+
+
+class TestLimitPush(Wire, contract.LimitPushContract): ...
+
+
+class TestLimitClient(Wire, contract.LimitClientContract): ...
+
+
 class TestSink(Wire, contract.SinkContract): ...
+
+
+class TestLock(Wire, contract.LockContract): ...
+
+
+class TestLockClient(Wire, contract.LockClientContract): ...

@@ -10,7 +10,7 @@ import pytest
 
 import headrace
 from headrace.drivers.postgres import schema as postgres_schema
-from headrace.drivers.postgres.store import Send
+from headrace.drivers.postgres.connecting import Send
 from headrace.drivers.relational.migrations import Migration, migrations
 from headrace.drivers.relational.sql import Statement
 from headrace.errors import (

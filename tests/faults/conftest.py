@@ -12,6 +12,12 @@ from headrace.testing.postgres import FOR_TESTS, PrivatePostgres
 
 
 @pytest.fixture
+def postgres_url(new_postgres_url: str) -> str:
+    """A schema that nobody had before: sessions of killed processes live on for a moment."""
+    return new_postgres_url
+
+
+@pytest.fixture
 def crew(tmp_path: Path) -> Iterator[Crew]:
     """Processes that are gone when the test is over."""
     crew = Crew(tmp_path)

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +27,7 @@ def test_an_update_names_who_did_not_answer(durable_url: str, crew: Crew) -> Non
             until(child.is_at_work, "a worker")
         until(lambda: len(hr.workers("q")) == 3, "three workers")
         stuck = children[0]
-        os.kill(stuck.process.pid, signal.SIGSTOP)
+        stop_between_writes(durable_url, stuck.process.pid)
         try:
             with pytest.raises(UpdateRefused) as refused:
                 hr.update("q", dead_threshold=7, time_limit=0.5, strict=True)
@@ -61,3 +64,15 @@ def test_an_update_names_who_did_not_answer(durable_url: str, crew: Crew) -> Non
         done = [entry for entry in crew.entries() if "item" in entry.intent]
         assert len(done) == 40
         assert hr.workers("q") == []
+
+
+def stop_between_writes(url: str, pid: int) -> None:
+    """Stop a process when it does not write to a SQLite file: nobody else could until it goes on.
+
+    That is a file's nature and no news; who writes to PostgreSQL keeps others from its rows only.
+    """
+    path = url.removeprefix("sqlite:///") if url.startswith("sqlite") else ":memory:"
+    with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: "State:\tT" in Path(f"/proc/{pid}/status").read_text(), "a stopped process")

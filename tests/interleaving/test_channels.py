@@ -3,6 +3,10 @@
 import pytest
 
 from headrace.contract.items import Deleted, Take
+from headrace.contract.op import Op
+from headrace.core.where import where
+from headrace.drivers.postgres import queueing
+from headrace.drivers.postgres.sending import send
 from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
 from headrace.testing.contract.queue_base import doc, payload
@@ -11,6 +15,9 @@ from interleaving.queue_words import check_counts, check_held, every, queue
 EVERY = Query().form
 A = KeyValues.of({"name": "a"}).form
 B = KeyValues.of({"name": "b"}).form
+
+# A transaction of the user's keeps all others from writing to SQLite, and they wait for its end.
+several_writers = pytest.mark.parametrize("durable_url", ["postgres"], indirect=True)
 
 
 def fair(q, count=10, **options):
@@ -61,10 +68,9 @@ def test_what_comes_back_while_its_channel_empties_is_not_stuck(stage, kind):
         check_counts(q)
 
 
+@several_writers
 def test_what_is_pushed_in_a_long_transaction_is_not_stuck(stage):
     """Claims meanwhile find the channel empty; they do not wait, and it has its turn later."""
-    if stage.url.startswith("sqlite"):
-        pytest.skip("SQLite has one writer")
     q = queue(stage.client, 1)
     q.push(doc(0, key_values=A))
     [other] = stage.act(1)[1]
@@ -80,6 +86,39 @@ def test_what_is_pushed_in_a_long_transaction_is_not_stuck(stage):
         assert [payload(i) for i in session.run(session.claim_items(take)).items] == [2]
         q.push(doc(3, key_values=A))
     assert [payload(item) for item in fair(q).items] == [3]
+
+
+@several_writers
+def test_what_is_pushed_at_once_while_its_channel_empties_is_not_stuck(stage):
+    """The same where a push is one statement, which is not committed yet."""
+    q = queue(stage.client, 1)
+    q.push(doc(0, key_values=A))
+    [other] = (client._store for client in stage.act(1)[1])
+    known = other.run(Op("known", lambda: other.known.queue(q.name)))
+    statement = queueing.push_statement(other, known, [doc(1, key_values=A)], None)
+    with other.connect() as connection, connection.transaction():
+        assert len(send(connection, (statement,))[0]) == 1
+        assert [payload(item) for item in fair(q).items] == [0]
+        assert fair(q).state == "empty"
+    assert [payload(item) for item in fair(q).items] == [1]
+
+
+@several_writers
+def test_a_strict_channel_in_a_long_transaction_hands_out_nothing_else(stage):
+    """Nobody sees yet that an item is out."""
+    q = queue(stage.client, 1)
+    q.create(serial=True)
+    q.push(doc("first", key_values=KeyValues.of({"name": "c"}).form))
+    # From here on it is known that the queue has channels.
+    assert len(fair(q).items) == 1
+    q.push(doc(0, key_values=A), doc(1, key_values=A), doc(2, key_values=B))
+    one, two = (client._store for client in stage.act(2)[1])
+    with one.transaction() as session, two.transaction() as other:
+        take = Take(queue=q.name, token="t", count=1, select=where(name="a").form)
+        assert [payload(i) for i in session.run(session.claim_items(take)).items] == [0]
+        assert other.run(other.claim_items(take)).state == "empty"
+        assert [payload(item) for item in fair(q).items] == [2]
+    assert fair(q).state == "empty"
 
 
 def test_two_fair_claims_never_share_an_item(stage):

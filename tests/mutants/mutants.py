@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from headrace.drivers.relational import migrations as migrating
 from headrace.drivers.relational.sql import Dialect, Sql
 
-SQLITE = ("tests/state", "sqlite_agrees")
-MEMORY = ("tests/state", "memory_agrees")
 PROCS = "headrace.drivers.relational.procs:Procs"
 TOPICS = "headrace.drivers.relational.topics:Topics"
 CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
@@ -29,8 +27,8 @@ SINKS = "headrace.contract.sink_rules"
 EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
-QUERIES = ("tests/model/test_queries.py", "evaluators_agree")
-QUEUES_ON_SQLITE = ("tests/state/test_queue_state.py", "queues_in_sqlite")
+LOCKS = "headrace.drivers.relational.locks:Locks"
+QUERIES = ("tests/model/test_queries.py", "what_a_query_selects")
 
 
 class StalePatch(Exception):
@@ -149,7 +147,7 @@ def contract(driver: str, *words: str) -> tuple[str, str]:
 MUTANTS = (
     Mutant(
         "ack takes any token",
-        SQLITE,
+        contract("sqlite", "a_stale_claim_cannot_ack"),
         (
             Patch(
                 f"{PROCS}.acked",
@@ -160,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         "ack_commit takes any token",
-        SQLITE,
+        contract("sqlite", "a_stale_claim_cannot_ack"),
         (
             Patch(
                 f"{PROCS}.acked",
@@ -184,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "extend takes any token",
-        SQLITE,
+        contract("sqlite", "a_stale_claim_cannot_ack"),
         (Patch(f"{PROCS}.extend", "check_token(proc, found.hold, token)", "pass"),),
     ),
     Mutant(
@@ -240,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         "timestamp follows the clock back",
-        SQLITE,
+        contract("sqlite", "records_of_a_call_share_one_time"),
         (
             Patch(
                 f"{TOPICS}._append_now",
@@ -262,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "key never runs out",
-        SQLITE,
+        contract("sqlite", "a_key_is_forgotten"),
         (
             Patch(
                 "headrace.drivers.relational.keys:Keys.take",
@@ -273,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         "commit over topics is not atomic",
-        SQLITE,
+        ("tests/state/test_crashed_commit.py", "sqlite"),
         (
             Patch(
                 f"{TOPICS}._append_now",
@@ -293,7 +291,7 @@ MUTANTS = (
     ),
     Mutant(
         "read goes beyond its limit",
-        SQLITE,
+        contract("sqlite", "a_limit_takes_the_first"),
         (
             Patch(
                 f"{TOPICS}._read",
@@ -304,7 +302,7 @@ MUTANTS = (
     ),
     Mutant(
         "exclusive drops timestamps",
-        SQLITE,
+        contract("sqlite", "exclusive_drops_exact_ends_only"),
         (
             Patch(
                 f"{TOPICS}._read",
@@ -316,7 +314,7 @@ MUTANTS = (
     ),
     Mutant(
         "new records only is judged by time",
-        SQLITE,
+        contract("sqlite", "new_means_by_number"),
         (
             Patch(
                 f"{PROCS}._seq_at",
@@ -327,7 +325,7 @@ MUTANTS = (
     ),
     Mutant(
         "destroy removes other procs of the topic",
-        SQLITE,
+        contract("sqlite", "destroy_returns_what_was"),
         (
             SqlPatch(
                 "sqlite",
@@ -339,7 +337,7 @@ MUTANTS = (
     ),
     Mutant(
         "dead letter is handed out again",
-        SQLITE,
+        contract("sqlite", "a_dead_first_record_is_passed"),
         (
             Patch(
                 f"{PROCS}._give_back",
@@ -354,12 +352,12 @@ MUTANTS = (
     ),
     Mutant(
         "seek keeps the claim",
-        SQLITE,
+        contract("sqlite", "seek_drops_the_claim"),
         (Patch(f"{PROCS}.seek", "yield self.sql.release(id=found.id)", "pass"),),
     ),
     Mutant(
         "undo forgets records",
-        MEMORY,
+        contract("memory", "an_exception_takes_everything_back"),
         (
             Patch(
                 "headrace.drivers.memory.topics:MemoryTopics._append_one",
@@ -370,12 +368,12 @@ MUTANTS = (
     ),
     Mutant(
         "every driver skips a record after an ack",
-        MEMORY,
+        contract("memory", "records_come_in_order"),
         (Patch("headrace.model.procs:acked", "hold.last_seq + 1", "hold.last_seq + 2"),),
     ),
     Mutant(
         "every driver answers any stale ack",
-        MEMORY,
+        contract("memory", "an_old_ack_is_stale"),
         (
             Patch(
                 "headrace.contract.shared:repeated_ack",
@@ -391,7 +389,7 @@ MUTANTS = (
     ),
     Mutant(
         "completion takes any token",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "a_late_completion_is_lost"),
         (SqlPatch("sqlite", "complete_items", "and token = :token and", "and"),),
     ),
     Mutant(
@@ -412,12 +410,12 @@ MUTANTS = (
     ),
     Mutant(
         "attempts are not counted",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "attempts_are_counted"),
         (SqlPatch("sqlite", "claim_first", "attempts = attempts + 1", "attempts = attempts"),),
     ),
     Mutant(
         "leases never end",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "a_claim_takes_over_what_was_abandoned"),
         (SqlPatch("sqlite", "ended_leases", "lease_until <= :now", "false"),),
     ),
     Mutant(
@@ -471,7 +469,7 @@ MUTANTS = (
     ),
     Mutant(
         "claims are not counted",
-        QUEUES_ON_SQLITE,
+        contract("sqlite", "a_claim_counts_what_it_hands_out"),
         (Patch("headrace.drivers.sqlite.queueing:claim_at_once", "picked=len(items)", "picked=0"),),
     ),
     Mutant(
@@ -724,12 +722,62 @@ MUTANTS = (
     ),
     Mutant(
         "pushes do not hold their channel",
-        interleaving("channels", "postgres", "pushed_while"),
+        interleaving("channels", "postgres", "pushed_in_a_long"),
         (SqlPatch("postgres", "hold_channels", "for key share", ""),),
     ),
     Mutant(
+        "pushes at once do not hold their channel",
+        interleaving("channels", "postgres", "pushed_at_once"),
+        (
+            SchemaPatch(
+                "postgres",
+                "c.key_values = n.form\n            for key share",
+                "c.key_values = n.form",
+            ),
+        ),
+    ),
+    Mutant(
+        "it is forgotten that items give their place to newer ones",
+        contract("sqlite", "existing_item_decides"),
+        (SqlPatch("sqlite", "mark_updateable", "set has_updateable = 1", "set id = id"),),
+    ),
+    Mutant(
+        "pushes at once never look at the last in line",
+        contract("postgres", "existing_item_decides"),
+        (
+            SchemaPatch(
+                "postgres",
+                "where l.subject is null and l.overrides::json ->> 'updateable' = 'true'",
+                "where false",
+            ),
+        ),
+    ),
+    Mutant(
+        "channels that somebody pushes to are taken out of the turns",
+        interleaving("channels", "postgres", "pushed_in_a_long"),
+        (
+            SchemaPatch(
+                "postgres",
+                "select c.id from headrace.channel c where c.id = any(empty) for update skip locked",
+                "select c.id from headrace.channel c where c.id = any(empty)",
+            ),
+        ),
+    ),
+    Mutant(
+        "strict channels are not locked by claims at once",
+        interleaving("channels", "postgres", "strict_channel_in_a_long"),
+        (
+            SchemaPatch(
+                "postgres",
+                "from headrace.ready r where r.channel = c.channel\n"
+                "            for no key update skip locked",
+                "from headrace.ready r where r.channel = c.channel",
+            ),
+        ),
+    ),
+    Mutant(
         "strict channels are not locked",
-        interleaving("channels", "postgres", "strict_channel"),
+        interleaving("channels", "postgres", "strict_channel_in_a_long"),
         (SqlPatch("postgres", "lock_turns", "for no key update skip locked", ""),),
     ),
     Mutant(
@@ -849,5 +897,62 @@ MUTANTS = (
         "records stand in the order of staging",
         contract("postgres", "order_of_the_stages"),
         (SqlPatch("postgres", "number_staged", "order by s.place, u.id", "order by u.id"),),
+    ),
+    Mutant(
+        "a lock is taken before its lease is over",
+        contract("sqlite", "lease_that_ran_out_is_taken_over"),
+        (
+            Patch(
+                "headrace.model.locks:turn_of", "if lock.until > now:", "if lock.until > now + 1:"
+            ),
+        ),
+    ),
+    Mutant(
+        "whoever asks passes the line",
+        contract("postgres", "came_first_gets_it_first"),
+        (Patch("headrace.model.locks:turn_of", "if place.until > now:", "if place.until < now:"),),
+    ),
+    Mutant(
+        "the dead stand in line for ever",
+        contract("sqlite", "place_that_is_not_kept"),
+        (Patch("headrace.model.locks:turn_of", "if place.until > now:", "if place.until:"),),
+    ),
+    Mutant(
+        "numbers of a forgotten lock begin anew",
+        contract("sqlite", "numbers_only_grow"),
+        (Patch(f"{LOCKS}.forget_locks", "if gone:", "if gone and not limit:"),),
+    ),
+    Mutant(
+        "a late holder extends what is somebody else's",
+        contract("postgres", "lease_that_ran_out_is_taken_over"),
+        (SqlPatch("postgres", "extend_lock", "and session = %(session)s", ""),),
+    ),
+    Mutant(
+        "a lock is read before it is locked",
+        ("tests/interleaving/test_locks.py", "one_of_two_gets and postgres"),
+        (SqlPatch("postgres", "load_lock", "for update", ""),),
+    ),
+    Mutant(
+        "holds are read before the items",
+        ("tests/interleaving/test_holds.py", "comes_back_with_a_hold and postgres-options2"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.channel_claims:ChannelClaims.next_items",
+                "if not any(item.key_values in held for item in chosen.items):",
+                "if held is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a shorter hold ends a longer one",
+        contract("sqlite", "of_two_holds"),
+        (
+            SqlPatch(
+                "sqlite",
+                "hold_channel",
+                "max(headrace_channel_hold.until, excluded.until)",
+                "excluded.until",
+            ),
+        ),
     ),
 )

@@ -1,9 +1,10 @@
 """Whether the tests would notice: each mutant must make them fail."""
 
+import multiprocessing
 import os
 import re
-import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,14 @@ from mutants import MUTANTS, Mutant
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PLUGINS = ("-p", "mutated", "-p", "no:cacheprovider", "-p", "no:randomly")
+# Nobody reads why they fail: their asserts need not be rewritten to tell.
+PLAINLY = ("--assert=plain", "--tb=short")
 SECONDS = 600
+# Every run begins as a copy of one process that has imported what all of them need.
+FORKING = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload(
+    ["pytest", "hypothesis.stateful", "psycopg", "headrace.testing.contract"]
+)
 pytestmark = pytest.mark.timeout(2 * SECONDS)
 
 
@@ -34,26 +42,36 @@ class Verdict(NamedTuple):
         return self.code == 1 and bool(re.search(r"\d+ failed", last)) and not is_broken
 
 
+def _run_here(arguments: Sequence[str], environment: dict[str, str], output: Path) -> None:
+    """Run tests in this process, which is theirs alone, and end it with their exit code."""
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(ROOT)
+    os.environ.update(environment)
+    sys.path[:0] = [str(HERE)]
+    code = int(pytest.main(list(arguments)))
+    sys.stdout.flush()
+    os._exit(code)  # Threads and servers are the parent's business; there are none here.
+
+
 def run(url: str, places: set[str], words: str, *, mutant: str, examples: str) -> Verdict:
     """Run tests in a process of their own, mutated or not."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *sorted(places), "-k", words, "-x", "-q", *PLUGINS],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "HEADRACE_MUTANT": mutant,
-            "HEADRACE_POSTGRES": url,
-            "HEADRACE_EXAMPLES": examples,
-            # The tree that these tests are in, wherever the package is installed from.
-            "PYTHONPATH": os.pathsep.join((str(HERE), str(ROOT / "src"))),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    return Verdict(done.returncode, done.stdout)
+    environment = {
+        "HEADRACE_MUTANT": mutant,
+        "HEADRACE_POSTGRES": url,
+        "HEADRACE_EXAMPLES": examples,
+    }
+    arguments = (*sorted(places), "-k", words, "-x", "-q", *PLUGINS, *PLAINLY)
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "output"
+        process = FORKING.Process(target=_run_here, args=(arguments, environment, output))
+        process.start()
+        process.join(SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        return Verdict(process.exitcode or 0, output.read_text())
 
 
 def run_mutant(url: str, mutant: Mutant) -> Verdict:

@@ -74,13 +74,14 @@ HOT: dict[str, dict[str, Any]] = {
     "drop_used": {"queue": 7, "at": TS + 100, "limit": 10},
     "remove_ended": {"queue": 7, "ids": [50_007, 50_008]},
     "hold_channels": {"queue": 8, "names": ["c-7", "c-8"]},
+    "mark_updateable": {"channels": [7, 8]},
     "empty_channels": {"queue": 8, "names": ["c-7", "c-8"]},
     "drop_turns": {"channels": [7, 8]},
     "next_channels": {"queue": 8, "after": 5, "limit": 10},
     "lock_turns": {"channels": [7, 8]},
     "blocked_channels": {"channels": [7, 8]},
     "channel_items": {"channels": [7, 8], "each": 5, "limit": 8, "but": [7, 8]},
-    "last_in_line": {"queue": 8, "names": ["c-7", "c-8"]},
+    "last_in_line": {"queue": 8, "names": ["c-7", "c-8"], "certain": ["c-8"]},
     "channel_sizes": {"queue": 8, "names": ["c-7", "c-8"]},
     "give_once": {"scope": "commit", "key": "k-7"},
     "line_items": {"queue": 7, "rank": 0, "position": 5000, "limit": 10},
@@ -90,6 +91,28 @@ HOT: dict[str, dict[str, Any]] = {
     "drop_channels": {"channels": [7, 8]},
     "find_gone": {"queue": 8, "items": [7, 8]},
     "drop_gone": {"queue": 8, "at": TS + 100, "limit": 10},
+    "look_at_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "lock_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "lock_free_buckets": {"names": ["q|running|b-7", "q|running|b-8"]},
+    "await_buckets": {"buckets": [7, 8]},
+    "unawait_buckets": {"buckets": [7, 8]},
+    "end_waits": {"buckets": [7, 8]},
+    "find_limit": {"id": "r-7"},
+    "end_hold": {"queue": 8, "key_values": "c-7"},
+    "find_hold": {"queue": 8, "key_values": "c-7", "now": 5},
+    "held_channels": {"queue": 8, "now": TS + ROWS - 10},
+    "drop_holds": {"queue": 8, "now": TS + 10},
+    "find_lock": {"key_values": "k-7"},
+    "load_lock": {"key_values": "k-7"},
+    "lock_line": {"key_values": "k-7"},
+    "take_lock": {"id": 7, "session": "s", "holder": "h", "since": 5, "until": 5},
+    "keep_place": {"session": "s-7", "ttl": 5, "now": 5},
+    "drop_place": {"session": "s-7"},
+    "extend_lock": {"key_values": "k-7", "session": "s-7", "lease": 5, "now": 5},
+    "free_lock": {"key_values": "k-7", "session": "s-7", "now": 5},
+    "guard_lock": {"key_values": "k-7", "session": "s-7"},
+    "idle_locks": {"age": 0, "limit": 10, "now": TS + 100},
+    "drop_locks": {"ids": [7, 8]},
 }
 # What these read of a queue is all that there is in some state, not all that there is.
 PARTIAL = {"held_items", "active_items", "oldest_due"}
@@ -150,11 +173,15 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "last_item",
     ),
     *("read_clock", "keep_client", "keep_worker", "add_sink"),
-    *("add_channels", "add_turns", "add_gone", "push_alone"),
+    *("enter_limits", "close_limits", "close_queues", "add_limits", "add_overrides"),
+    *("set_buckets", "add_buckets", "add_waits", "limit_version", "next_limit_version"),
+    *("add_channels", "add_channel_items", "add_turns", "add_gone", "push_alone", "add_lock"),
+    *("save_place", "hold_channel"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
-    *("move_turns", "rechannel_items", "mark_channels"),
+    *("move_turns", "rechannel_items", "mark_channels", "set_queue_limits"),
+    *("change_buckets", "mark_buckets"),
 }
 INSERTS_ON_SQLITE = {"count_push"}
 INSERTS_ON_POSTGRES = {
@@ -162,7 +189,9 @@ INSERTS_ON_POSTGRES = {
     "claim_next",
     "push_at_once",
     "push_one_at_once",
+    "push_to_channels",
     "claim_at_once",
+    "claim_in_turn",
     "complete_at_once",
     "take_receipt",
     "close_queue",
@@ -175,8 +204,17 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     *("dead_groups", "remove_queue", "remove_all_items", "remove_all_ended", "remove_all_used"),
     *("remove_all_errors", "remove_all_samples", "remove_tallies", "sum_tallies"),
     *("fold_tallies", "compare_tallies", "drop_other_workers", "drop_workers", "drop_client"),
-    *("list_channels", "idle_channels", "remove_all_turns", "remove_all_channels"),
+    *(
+        "list_channels",
+        "idle_channels",
+        "remove_all_turns",
+        "remove_all_channels",
+        "remove_all_holds",
+    ),
     "remove_all_gone",
+    *("list_limits", "remove_limits", "remove_overrides", "limited_queues", "queue_names"),
+    *("count_held", "list_held", "clear_buckets", "clear_waits", "drop_buckets"),
+    *("list_locks", "drop_places", "raise_fence_floor"),
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }
 COLD_ON_POSTGRES = {"old_stages"}
@@ -217,6 +255,18 @@ insert into headrace.item (queue, state, position, next_execution, waiting_since
     select 8, n % 3, n, {ts} + n, 0, 0, {ts} + n, '{{}}', n % 2000 + 1, 'c-' || (n % 2000)
     from series;
 insert into headrace.gone (item, queue, token, at) select n, 8, 't', {ts} + n from series;
+insert into headrace.limit_rule (id, queue, measure, key_values, most)
+    select 'r-' || n, 'q', 'running', 'b-' || n, 5 from series where n < 2000;
+insert into headrace.limit_override (rule, id, key_values, most)
+    select 'r-' || n, 'o', 'b-' || n, 5 from series where n < 2000;
+insert into headrace.bucket (name, queue, measure)
+    select 'q|running|b-' || n, 'q', 'running' from series;
+insert into headrace.limit_wait (bucket, queue) select n, 7 from series;
+insert into headrace.channel_hold (queue, key_values, until) select 8, 'c-' || n, {ts} + n
+    from series;
+insert into headrace.lock (key_values, session, until) select 'k-' || n, 's-' || n, {ts} + n
+    from series;
+insert into headrace.lock_place (lock, session, until) select n, 's-' || n, {ts} + n from series;
 """
 
 
@@ -295,7 +345,7 @@ def test_postgres_searches_by_index(large_postgres: psycopg.Connection, name: st
     # What a function is called with is not shown.
     assert "$" in plan or "Function Scan" in plan, plan
     # Topics and outstanding claims fit in a few pages: there a scan may be the better choice.
-    large = "batch|once|proc|item|ended|used|error|sample|channel|ready|gone"
+    large = "batch|once|proc|item|ended|used|error|sample|channel|ready|gone|channel_hold|lock|lock_place"
     assert not re.search(rf"Seq Scan on ({large})\b", plan), plan
     # Planning reads the catalogue, once for a connection.
     executed = plan.partition("Planning:")[0]

@@ -39,8 +39,8 @@ def ls(
             output.json_line(_described(info))
         return
     output.table(
-        ["WAITING", "ACTIVE", "CHANNEL"],
-        [[info.waiting, info.active, shown(info.key_values)] for info in found],
+        ["WAITING", "ACTIVE", "HELD UNTIL", "CHANNEL"],
+        [[info.waiting, info.active, info.held_until, shown(info.key_values)] for info in found],
     )
     if not found:
         output.note(f"queue {queue!r} has no channels" + (" like that" if select else ""))
@@ -52,7 +52,7 @@ def show(
     queue: QueueName,
     pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")],
 ) -> None:
-    """Tell how many items of one channel wait, and are out."""
+    """Tell how many items of one channel wait, and are out, and whether it is held."""
     with session.open() as hr:
         info = reference(session, hr, queue).channel(key_values(pairs, "channel"))
     if session.is_json:
@@ -65,6 +65,7 @@ def show(
             ("types", ", ".join(f"{key} is {name}" for key, name in typed)),
             ("waiting", info.waiting),
             ("active", info.active),
+            ("held until", info.held_until),
         ]
     )
 
@@ -110,4 +111,5 @@ def _described(info: ChannelInfo) -> dict[str, Any]:
         "key_values": info.key_values.to_json(),
         "waiting": info.waiting,
         "active": info.active,
+        "held_until": info.held_until,
     }

@@ -22,7 +22,7 @@ MEANINGS = {
     Code.OK: "done",
     Code.FAILED: "a check or an operation failed",
     Code.USAGE: "wrong usage: arguments, names, positions, settings",
-    Code.NOT_FOUND: "the store, topic, record, proc, queue or item does not exist",
+    Code.NOT_FOUND: "the store, topic, record, proc, queue, item or lock does not exist",
     Code.UNAVAILABLE: "the store is unavailable or busy: try again",
     Code.INTERRUPTED: "interrupted",
 }

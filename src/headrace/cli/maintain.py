@@ -54,6 +54,8 @@ def _print(report: MaintenanceReport) -> None:
         output.note(f"queue {queue.queue!r}: {queue.removed} old things are removed")
     for client in report.forgotten_clients:
         output.note(f"client {client!r} was silent for a day and is forgotten")
+    if report.forgotten_locks:
+        output.note(f"{report.forgotten_locks} locks that nobody wants are forgotten")
     if report.dropped_stages:
         output.note(f"{report.dropped_stages} stages that nobody published are removed")
     if not report.collected:

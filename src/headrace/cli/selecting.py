@@ -19,11 +19,11 @@ WhereOption = Annotated[
         "--where",
         "-w",
         metavar="KEY=VALUE",
-        help="Only channels of which this holds; may be repeated, and words like tries__gt=3.",
+        help="Only those of which this holds; may be repeated, and words like tries__gt=3.",
     ),
 ]
 QueryOption = Annotated[
-    str | None, typer.Option("--query", metavar="JSON", help="Only channels that this selects.")
+    str | None, typer.Option("--query", metavar="JSON", help="Only those that this selects.")
 ]
 
 

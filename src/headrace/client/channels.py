@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from headrace.client.item_looks import AsyncItemLooks, ItemLooks
@@ -11,6 +12,7 @@ from headrace.client.running import documented
 from headrace.contract.items import Deleted
 from headrace.contract.queues import QueueStore
 from headrace.core.channels import ChannelInfo, form_of
+from headrace.core.times import Duration, Moment
 from headrace.model.keyvalues import KeyValues
 from headrace.model.names import check_queue
 from headrace.model.queries import Query
@@ -39,8 +41,30 @@ class ChannelLooks(ItemLooks):
 
     def channel(self, key_values: Mapping[str, Any]) -> ChannelInfo:
         """One channel; nothing waits and nothing is out where there is none."""
-        found = self.channels(Query.exactly(KeyValues.of(key_values, "channel")), limit=1)
-        return _only(found, key_values)
+        name = KeyValues.of(key_values, "channel")
+        found = self.channels(Query.exactly(name), limit=1)
+        if found:
+            return found[0]
+        return self._ask(self._client._queue_calls.channel_hold(self.name, name))
+
+    def hold_channel(
+        self,
+        key_values: Mapping[str, Any],
+        *,
+        at: Moment | None = None,
+        delay: Duration | None = None,
+    ) -> datetime:
+        """Let nothing of a channel run before a time, as an API's "retry after" asks.
+
+        Its items wait, also those that are pushed later, and whoever waits for items gets them
+        when the time has come. Of two holds the later one counts: returns that. What is out
+        already goes on.
+        """
+        return self._ask(self._client._queue_calls.hold_channel(self.name, key_values, at, delay))
+
+    def end_channel_hold(self, key_values: Mapping[str, Any]) -> None:
+        """Let a channel that is held run again, now."""
+        self._ask(self._client._queue_calls.end_hold(self.name, key_values))
 
     def delete_channels(self, select: Query) -> Deleted:
         """Remove all items of the channels that a query selects; how many of both there were.
@@ -67,16 +91,28 @@ class AsyncChannelLooks(AsyncItemLooks):
         return await self._ask(call)
 
     async def channel(self, key_values: Mapping[str, Any]) -> ChannelInfo:
-        exact = Query.exactly(KeyValues.of(key_values, "channel"))
-        return _only(await self.channels(exact, limit=1), key_values)
+        name = KeyValues.of(key_values, "channel")
+        found = await self.channels(Query.exactly(name), limit=1)
+        if found:
+            return found[0]
+        return await self._ask(self._client._queue_calls.channel_hold(self.name, name))
+
+    async def hold_channel(
+        self,
+        key_values: Mapping[str, Any],
+        *,
+        at: Moment | None = None,
+        delay: Duration | None = None,
+    ) -> datetime:
+        call = self._client._queue_calls.hold_channel(self.name, key_values, at, delay)
+        return await self._ask(call)
+
+    async def end_channel_hold(self, key_values: Mapping[str, Any]) -> None:
+        await self._ask(self._client._queue_calls.end_hold(self.name, key_values))
 
     async def delete_channels(self, select: Query) -> Deleted:
         store = self._client._queue_calls.store
         return await self._client._follow(deleting(store, self.name, select))
-
-
-def _only(found: list[ChannelInfo], key_values: Mapping[str, Any]) -> ChannelInfo:
-    return found[0] if found else ChannelInfo(key_values=KeyValues.of(key_values))
 
 
 def deleting(store: QueueStore, queue: str, select: Query) -> Plan[Deleted]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from headrace.client.looks import all_queues
 from headrace.client.plans import Plan
+from headrace.contract.locks import LOCK_KEPT_MS
 from headrace.contract.op import Op
 from headrace.contract.store import Store
 from headrace.errors import UnknownQueue
@@ -44,13 +45,25 @@ def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
             collected.append(done)
     tended, forgotten = yield from _tend_queues(store)
     dropped = yield store.collect_stages(STAGE_MS)
+    forgotten_locks = yield from _forget_locks(store)
     return MaintenanceReport(
         collected=tuple(collected),
         expired_procs=tuple(expired),
         tended=tuple(tended),
         forgotten_clients=tuple(forgotten),
         dropped_stages=dropped,
+        forgotten_locks=forgotten_locks,
     )
+
+
+def _forget_locks(store: Store) -> Plan[int]:
+    total = 0
+    for _ in range(MOST_STEPS):
+        forgotten: int = yield store.forget_locks(LOCK_KEPT_MS, STEP)
+        total += forgotten
+        if forgotten < STEP:
+            break
+    return total
 
 
 def _tend_queues(store: Store) -> Plan[tuple[list[Tended], list[str]]]:

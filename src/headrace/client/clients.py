@@ -10,7 +10,7 @@ from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
 from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
-from headrace.client.kind_operations import AsyncKindOperations, KindOperations
+from headrace.client.limit_operations import AsyncLimitOperations, LimitOperations
 from headrace.client.live import AsyncLive, Live
 from headrace.client.running import Status, documented
 from headrace.client.sinks import AsyncSink, Sink
@@ -30,7 +30,7 @@ def _as_is(answer: T) -> T:
     return answer
 
 
-class Client(KindOperations):
+class Client(LimitOperations):
     """Topics, procs and queues for blocking code. Any number of threads may share one."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
@@ -189,16 +189,18 @@ class Client(KindOperations):
     def close(self) -> None:
         """Finish the commits and pushes under way and release connections.
 
-        Claims that wait are ended, and every later call raises ``NotConnected``.
+        Claims that wait are ended, locks that are held last until the end of their lease, and
+        every later call raises ``NotConnected``.
         """
         self._status = Status.UNINITIALISED
+        self._beats.close()
         self._waits.end()
         self._flushes.drain()
         self._pushes.drain()
         self._store.close()
 
 
-class AsyncClient(AsyncKindOperations):
+class AsyncClient(AsyncLimitOperations):
     """Topics, procs and queues for async code: ``Client`` with ``await``."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
@@ -302,6 +304,7 @@ class AsyncClient(AsyncKindOperations):
 
     async def close(self) -> None:
         self._status = Status.UNINITIALISED
+        await self._beats.close()
         await self._waits.aend()
         await self._flushes.drain()
         await self._pushes.drain()

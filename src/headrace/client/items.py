@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from headrace.contract.items import EndedItem, Outcome
-from headrace.core.outcomes import Then, outcome
+from headrace.core.outcomes import Said, Then, outcome
 from headrace.core.times import Duration, Moment, moment_of
 from headrace.model import refusals
 from headrace.model.codec import decode_bytes, decode_value
 from headrace.model.failures import Failure
-from headrace.model.items import BYTES, ItemState, Kind, State
+from headrace.model.items import BYTES, ItemState, State
 from headrace.model.keyvalues import KeyValues
 from headrace.model.letters import failure_in
 
@@ -159,7 +159,7 @@ class ItemView:
 
     def outcome(
         self,
-        kind: Kind,
+        kind: Said,
         *,
         payload: Any = UNSET,
         at: Moment | None = None,
@@ -169,7 +169,7 @@ class ItemView:
     ) -> Outcome:
         """What is to be said of it, for ``settle``: nothing is sent yet.
 
-        ``kind`` is complete, reschedule, reject, kill, drop or release.
+        ``kind`` is complete, reschedule, reject, kill, drop, release or hold.
         """
         if self.token is None:
             raise refusals.item_lost(self.queue, self.id)
@@ -268,6 +268,17 @@ class Item(ItemView):
         """Hand it back untouched, as if it had not been claimed."""
         self._home._settle_one(self.outcome("release"))
 
+    def hold(
+        self, *, at: Moment | None = None, delay: Duration | None = None, then: Then = ()
+    ) -> datetime:
+        """Hand it back, and let nothing of its channel run before a time; returns that.
+
+        For an API that says "retry after": no attempt is counted, and all items of the channel
+        wait. An item that is in no channel waits alone.
+        """
+        said = self.outcome("hold", at=at, delay=delay, then=then)
+        return moment_of(self._home._settle_one(said).due or 0)
+
     def extend(self, lease: Duration | None = None) -> None:
         """Keep it for so long from now; without a time, for as long as the claim was made for."""
         if not self._home.extend([self], lease):
@@ -322,6 +333,12 @@ class AsyncItem(ItemView):
 
     async def release(self) -> None:
         await self._home._settle_one(self.outcome("release"))
+
+    async def hold(
+        self, *, at: Moment | None = None, delay: Duration | None = None, then: Then = ()
+    ) -> datetime:
+        said = self.outcome("hold", at=at, delay=delay, then=then)
+        return moment_of((await self._home._settle_one(said)).due or 0)
 
     async def extend(self, lease: Duration | None = None) -> None:
         if not await self._home.extend([self], lease):

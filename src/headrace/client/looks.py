@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headrace.client.plans import Plan
 from headrace.contract.items import EndedItem, Place, Take, Taking
 from headrace.contract.queues import QueueStore
+from headrace.core.limits import usage_of
 from headrace.core.looking import (
     QueueReport,
     WorkerInfo,
@@ -22,6 +23,7 @@ from headrace.model.tokens import claim_token
 
 RECENT_MS = 5 * 60_000
 SOME = 100
+FEW = 5
 MOST_QUEUES = 1000
 NO_VERSION = -1
 
@@ -94,7 +96,8 @@ def explaining(store: QueueStore, queue: str, item: int | str) -> Plan[Why]:
     info = yield store.queue_info(queue)
     taking = yield from glance(store, queue)
     workers = yield store.workers(queue)
-    return why_live(place, info, workers, is_held=is_held(info, taking))
+    limits = [usage_of(usage) for usage in (yield store.item_limits(queue, found.id, FEW))]
+    return why_live(place, info, workers, is_held=is_held(info, taking), limits=limits)
 
 
 def finding(store: QueueStore, queue: str, item: int | str) -> Plan[int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headrace.client.calls import Call
@@ -36,7 +37,7 @@ from headrace.core.documents import (
 from headrace.core.looking import QueueStats, stats_of
 from headrace.core.pushes import PushResult, debounce, push_call, result_of
 from headrace.core.queue_settings import Settings, changes_of
-from headrace.core.times import Duration, Moment, duration_ms, moment_ms
+from headrace.core.times import Duration, Moment, duration_ms, moment_ms, moment_of
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
 from headrace.model.items import ItemState, State
@@ -131,6 +132,29 @@ class QueueCalls:
         last = "" if after is None else KeyValues.of(after, "after").form
         op = self.store.channels(queue, chosen, last, positive("limit", limit))
         return Call(op, lambda rows: [info_of(row) for row in rows])
+
+    def hold_channel(
+        self, queue: str, key_values: Mapping[str, Any], at: Moment | None, delay: Duration | None
+    ) -> Call[datetime]:
+        form = KeyValues.of(key_values, "channel").form
+        if (at is None) == (delay is None):
+            raise InvalidOption("give at or delay: how long nothing may run.", option="delay")
+        until = None if at is None else moment_ms("at", at)
+        wait = None if delay is None else duration_ms("delay", delay)
+        return Call(self.store.hold_channel(queue, form, until, wait), moment_of)
+
+    def end_hold(self, queue: str, key_values: Mapping[str, Any]) -> Call[None]:
+        form = KeyValues.of(key_values, "channel").form
+        return Call(self.store.hold_channel(queue, form, None, None), same)
+
+    def channel_hold(self, queue: str, key_values: KeyValues) -> Call[ChannelInfo]:
+        """A channel without items."""
+        return Call(
+            self.store.channel_hold(queue, key_values.form),
+            lambda until: ChannelInfo(
+                key_values=key_values, held_until=None if until is None else moment_of(until)
+            ),
+        )
 
     def expire(self, queue: str) -> Call[list[int]]:
         return Call(self.store.expire_leases(queue, MOST_LEASES), same)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.client.calls import Call, Commitment, Receipt
+from headrace.client.locks import LockView
 from headrace.client.pushing import AsyncPushing, Pushing
+from headrace.client.queue_calls import same
 from headrace.client.running import Status, documented
 from headrace.core.commits import Entry, Headers
 
@@ -57,6 +59,18 @@ class Transaction(_Ending, Pushing):
         """Append many records to one topic; returns a receipt."""
         return self._write(self._calls.promise_many(topic, bodies, headers, key))
 
+    def guard(self, lock: LockView) -> int:
+        """Make sure that a lock is still held, until the transaction ends; its number.
+
+        ``LockLost`` if it is not. Nobody else gets it before COMMIT, so that what is written here
+        was written by its holder.
+        """
+        _ = self._calls, lock.token
+        fence: int = self._run(
+            Call(self._store.guard_lock(lock.key_values.form, lock.session), same)
+        )
+        return fence
+
     def _write(self, commitment: Commitment[Receipt]) -> Receipt:
         op = self._store.commit([commitment.call])
         return self._run(Call(op, lambda outcomes: commitment.finish(outcomes[0])))
@@ -84,6 +98,11 @@ class AsyncTransaction(_Ending, AsyncPushing):
         key: str | None = None,
     ) -> Receipt:
         return await self._write(self._calls.promise_many(topic, bodies, headers, key))
+
+    async def guard(self, lock: LockView) -> int:
+        _ = self._calls, lock.token
+        guarding = self._store.guard_lock(lock.key_values.form, lock.session)
+        return await self._run(Call(guarding, same))
 
     async def _write(self, commitment: Commitment[Receipt]) -> Receipt:
         op = self._store.commit([commitment.call])

@@ -43,7 +43,7 @@ class Wait:
 
 
 class Waits:
-    """The claims of a client that wait for items, so that they can be ended."""
+    """Whoever waits in a client, for items or for a lock, so that they can be ended."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -55,9 +55,15 @@ class Waits:
     @contextmanager
     def waiting(self, queue: str) -> Iterator[Waiter]:
         """One who waits for items of a queue."""
-        waiter = self._store.waiter(f"queue/{queue}")
+        with self.listening(f"queue/{queue}") as waiter:
+            yield waiter
+
+    @contextmanager
+    def listening(self, word: str) -> Iterator[Waiter]:
+        """One who waits for what is announced by a word."""
+        waiter = self._store.waiter(word)
         with self._lock:
-            self._waiters[waiter] = queue
+            self._waiters[waiter] = word
             self._open += 1
         try:
             yield waiter
@@ -73,8 +79,8 @@ class Waits:
     def wake(self, queue: str | None = None) -> None:
         """Let those who wait for a queue (or for any) look whether they still should."""
         with self._lock:
-            for waiter, name in self._waiters.items():
-                if queue in (None, name):
+            for waiter, word in self._waiters.items():
+                if queue is None or word == f"queue/{queue}":
                     waiter.wake()
 
     def end(self) -> None:

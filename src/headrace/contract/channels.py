@@ -55,6 +55,11 @@ class ChannelStore(Protocol):
     its time with its place kept (a rejected item with ``retry_position`` ``front``). Otherwise
     the order within a channel is that of first claims. Items in no channel are not concerned.
     Whoever waits for the queue is woken when an item of a strict channel is settled.
+
+    **Holds.** Nothing of a channel that is held is handed out before the end of the hold, whoever
+    asks and in whatever order; what is out can be settled. A hold is about the key-values: it
+    counts for what is pushed later, and if the channel is deleted meanwhile. The channel keeps
+    its turn. ``Taking.next_due`` tells the end of the earliest hold of the queue.
     """
 
     def channels(
@@ -71,6 +76,21 @@ class ChannelStore(Protocol):
         for a day, and ``lost`` after that. Their subjects are free again. What was kept of ended
         items stays.
         """
+        ...
+
+    def hold_channel(
+        self, queue: str, key_values: str, until: int | None, for_ms: int | None
+    ) -> Op[int | None]:
+        """Hand out nothing of a channel before ``until``, or for ``for_ms`` from now.
+
+        Returns the end of the hold: of two, the later one counts. With neither a hold is ended,
+        None is returned, and whoever waits for the queue is woken. The channel need not have
+        items. ``UnknownQueue`` if there is no queue.
+        """
+        ...
+
+    def channel_hold(self, queue: str, key_values: str) -> Op[int | None]:
+        """The end of a channel's hold; None if it is not held (any more)."""
         ...
 
     def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:

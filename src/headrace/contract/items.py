@@ -68,11 +68,16 @@ class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
 
 class PushFull(msgspec.Struct, frozen=True, tag="push_full"):
     """The queue (or the channel that is named) may not hold so many; nothing of the call was
-    written, and its key does not count as used."""
+    written, and its key does not count as used.
+
+    With a ``rule`` that is a limit about enqueued items, and the values are those that it counts
+    together.
+    """
 
     queue: str
     limit: int
     channel: str | None = None
+    rule: str | None = None
 
 
 PushOutcome = Pushed | PushConflict | PushFull
@@ -121,7 +126,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     ``due`` is a time, ``delay_ms`` a wait from now; neither: as the queue's settings say.
     ``chance`` decides the jitter. ``commits`` and ``pushes`` are written if the outcome counts,
-    in the same transaction, and not at all if it does not.
+    in the same transaction, and not at all if it does not. ``hold_until`` is a time before which
+    nothing of the item's channel is to run, ``hold_ms`` a wait from now; see ``hold_channel``.
     """
 
     item: int
@@ -135,6 +141,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     chance: float = 0.0
     commits: tuple[CommitCall, ...] = ()
     pushes: tuple[PushCall, ...] = ()
+    hold_until: int | None = None
+    hold_ms: int | None = None
+
+    def held_until(self, now: int) -> int | None:
+        """Until when its channel is held, if it is."""
+        return now + self.hold_ms if self.hold_ms is not None else self.hold_until
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -155,11 +167,15 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class ChannelRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel that has items: how many of them wait (planned or pending), and are out."""
+    """A channel that has items: how many of them wait (planned or pending), and are out.
+
+    ``held_until`` is the time before which none of them runs, if it is held.
+    """
 
     key_values: str
     waiting: int
     active: int
+    held_until: int | None = None
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -262,11 +278,15 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a waiting item stands: how many are handed out before it."""
+    """Where a waiting item stands: how many are handed out before it.
+
+    ``held_until`` is the time before which nothing of its channel runs, if that is held.
+    """
 
     item: ItemState
     before: int
     now: int
+    held_until: int | None = None
 
 
 class LoggedError(msgspec.Struct, frozen=True, kw_only=True):

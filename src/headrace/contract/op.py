@@ -22,6 +22,7 @@ class Op(Generic[T]):
     transaction.
 
     ``writes``      it changes something and needs a transaction.
+    ``durable``     it is on disk before it is answered, however relaxed the store is.
     ``relaxed``     losing it in a crash is harmless, so it need not wait for the disk.
     ``repeatable``  running it twice gives the same answer and the same state, so a runner
                     that lost its connection at COMMIT may simply run it again.
@@ -29,7 +30,16 @@ class Op(Generic[T]):
                     transaction; what composes it uses the ordinary ones.
     """
 
-    __slots__ = ("_alone", "_steps", "_was_run", "name", "relaxed", "repeatable", "writes")
+    __slots__ = (
+        "_alone",
+        "_steps",
+        "_was_run",
+        "durable",
+        "name",
+        "relaxed",
+        "repeatable",
+        "writes",
+    )
 
     def __init__(
         self,
@@ -38,12 +48,14 @@ class Op(Generic[T]):
         *,
         writes: bool = True,
         relaxed: bool = False,
+        durable: bool = False,
         repeatable: bool = False,
         alone: Callable[[], Steps[T]] | None = None,
     ) -> None:
         self.name = name
         self.writes = writes
         self.relaxed = relaxed
+        self.durable = durable
         self.repeatable = repeatable
         self._steps = steps
         self._alone = alone or steps

@@ -25,13 +25,14 @@ from headrace.contract.items import (
     WorkerRow,
     WorkerStatus,
 )
+from headrace.contract.limits import LimitStore
 from headrace.contract.op import Op
 from headrace.contract.values import AckResult
 from headrace.model.items import ItemState
 from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings
 
 
-class QueueStore(ChannelStore, Protocol):
+class QueueStore(ChannelStore, LimitStore, Protocol):
     """Items that wait to be worked on.
 
     An item is live (planned, pending or active) or it has ended (completed or dead). At most
@@ -125,7 +126,10 @@ class QueueStore(ChannelStore, Protocol):
         is over still stands until somebody ends it. Otherwise the answer is ``lost`` and nothing
         of that outcome is written, its commits and pushes included; the others are not affected.
         All items are settled first, in order, then all commits are written, then all pushes:
-        a push may name the subject of an item that ends here. Those calls have no keys.
+        a push may name the subject of an item that ends here. Those calls have no keys. An
+        outcome with a hold holds the item's channel, in the same transaction; ``due`` of the
+        answer is that time then. An item in no channel that is released with a hold waits for it
+        alone, and returns to its place.
 
         ``complete``    the item has ended; it is kept if the queue keeps completed items.
         ``reschedule``  it waits for ``due`` or ``delay_ms``, or the queue's ``reschedule_delay``;

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from headrace.contract.locks import LockStore
 from headrace.contract.op import Op
 from headrace.contract.pipelines import PipelineStore
 from headrace.contract.queues import QueueStore
@@ -268,7 +269,7 @@ class ProcStore(Protocol):
         ...
 
 
-class Session(TopicStore, ProcStore, QueueStore, Protocol):
+class Session(TopicStore, ProcStore, QueueStore, LockStore, Protocol):
     """The operations of a store inside a transaction that somebody else ends.
 
     An operation that raises leaves no trace of itself, and the transaction goes on. Nothing
@@ -342,6 +343,7 @@ class Store(
     PipelineStore,
     QueueStore,
     SinkStore,
+    LockStore,
     MaintenanceStore,
     DiagnosisStore,
     Protocol,

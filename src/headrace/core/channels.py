@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal, TypedDict
 
 import msgspec
 
 from headrace.contract.items import ChannelRow
+from headrace.core.times import moment_of
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
 from headrace.model.keyvalues import KeyValues
@@ -24,17 +26,24 @@ class Choice(TypedDict, total=False):
 
 
 class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel of a queue: how many of its items wait, and how many are out."""
+    """A channel of a queue: how many of its items wait, and how many are out.
+
+    ``held_until`` is the time before which none of them is handed out, if it is held.
+    """
 
     key_values: KeyValues
     waiting: int = 0
     active: int = 0
+    held_until: datetime | None = None
 
 
 def info_of(row: ChannelRow) -> ChannelInfo:
     """What a store says of a channel, as users get it."""
     return ChannelInfo(
-        key_values=KeyValues.read(row.key_values), waiting=row.waiting, active=row.active
+        key_values=KeyValues.read(row.key_values),
+        waiting=row.waiting,
+        active=row.active,
+        held_until=None if row.held_until is None else moment_of(row.held_until),
     )
 
 

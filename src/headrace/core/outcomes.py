@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 
@@ -18,7 +18,11 @@ from headrace.errors import InvalidOption
 from headrace.model.failures import Failure, failure_of
 from headrace.model.items import JSON, Kind
 
-KINDS = ("complete", "reschedule", "reject", "kill", "drop", "release")
+KINDS = ("complete", "reschedule", "reject", "kill", "drop", "release", "hold")
+TIMED = ("reschedule", "reject", "hold")
+
+Said = Kind | Literal["hold"]
+"""What can be said of an item; ``hold`` is to release it and to hold its channel."""
 
 Then = Commit | Push | Iterable[Commit | Push]
 """What is written together with an outcome: one step, or several."""
@@ -27,7 +31,7 @@ Then = Commit | Push | Iterable[Commit | Push]
 def outcome(
     item: int,
     token: str,
-    kind: Kind,
+    kind: Said,
     *,
     payload: Any = UNSET,
     at: Moment | None = None,
@@ -41,18 +45,32 @@ def outcome(
         raise InvalidOption(f"{kind!r} is no outcome: use {', '.join(KINDS)}.", option="kind")
     if at is not None and delay is not None:
         raise InvalidOption("give at or delay, not both.", option="at")
-    if (at is not None or delay is not None) and kind not in ("reschedule", "reject"):
+    if (at is not None or delay is not None) and kind not in TIMED:
         raise InvalidOption(f"{kind} takes no time: the item does not wait.", option="at")
+    if at is None and delay is None and kind == "hold":
+        raise InvalidOption("hold needs a time: give at or delay.", option="delay")
     text, form = (None, JSON) if payload is UNSET else payload_text(payload, max_body=max_body)
     commits, pushes = _following(then, max_body)
+    due = None if at is None else moment_ms("at", at)
+    wait = None if delay is None else duration_ms("delay", delay)
+    if kind == "hold":
+        return Outcome(
+            item=item,
+            token=token,
+            kind="release",
+            commits=commits,
+            pushes=pushes,
+            hold_until=due,
+            hold_ms=wait,
+        )
     return Outcome(
         item=item,
         token=token,
         kind=kind,
         payload=text,
         format=form,
-        due=None if at is None else moment_ms("at", at),
-        delay_ms=None if delay is None else duration_ms("delay", delay),
+        due=due,
+        delay_ms=wait,
         failure=_failure(error),
         chance=random.random() if kind == "reject" else 0.0,
         commits=commits,

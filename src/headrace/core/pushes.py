@@ -67,6 +67,9 @@ def result_of(outcome: PushOutcome) -> PushResult:
             key=outcome.key,
         )
     if isinstance(outcome, PushFull):
+        if outcome.rule is not None:
+            values = outcome.channel or ""
+            raise refusals.limit_reached(outcome.queue, outcome.rule, outcome.limit, values)
         raise refusals.queue_full(outcome.queue, outcome.limit, outcome.channel)
     skipped = sum(note.outcome == "skipped" for note in outcome.notes)
     return PushResult(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headrace.contract.items import EndedItem, Place, WorkerRow
+from headrace.core.limits import LimitUsage
 from headrace.core.looking import is_alive
 from headrace.core.times import moment_of
 from headrace.model.failures import Failure
@@ -19,7 +20,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why an item is not running, or what became of it. Times are in seconds.
 
     ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are handed
-    out before it. ``is_held`` means that the queue waits for an update of its settings.
+    out before it. ``is_held`` means that the queue waits for an update of its settings,
+    ``channel_held_for`` that nothing of the item's channel is handed out for so long. ``limits``
+    are those that hold for it, with what is used of them and by whom.
     """
 
     id: int
@@ -34,9 +37,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     paused_by: str | None = None
     is_held: bool = False
+    channel_held_for: float | None = None
     leased_by: str | None = None
     lease_ends_in: float | None = None
     workers: int = 0
+    limits: tuple[LimitUsage, ...] = ()
     last_error: Failure | None = None
 
     def __str__(self) -> str:
@@ -66,7 +71,14 @@ def why_ended(ended: EndedItem) -> Why:
     )
 
 
-def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_held: bool) -> Why:
+def why_live(
+    place: Place,
+    info: QueueInfo,
+    workers: Sequence[WorkerRow],
+    *,
+    is_held: bool,
+    limits: Sequence[LimitUsage] = (),
+) -> Why:
     """What a live item waits for."""
     item, now = place.item, place.now
     is_active = item.state == State.ACTIVE
@@ -79,7 +91,10 @@ def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_
         queue=item.queue,
         subject=item.subject,
         state=state.name.lower(),
-        reasons=tuple(_reasons(place, info, len(there), due_in, left, is_held=is_held)),
+        reasons=(
+            *_limited(limits, is_active=is_active),
+            *_reasons(place, info, len(there), due_in, left, is_held=is_held),
+        ),
         priority=item.priority,
         attempts=item.attempts,
         due_in=None if is_active else due_in,
@@ -87,11 +102,17 @@ def why_live(place: Place, info: QueueInfo, workers: Sequence[WorkerRow], *, is_
         is_paused=info.is_paused,
         paused_by=info.paused_by,
         is_held=is_held,
+        channel_held_for=None if is_active else _held_for(place),
         leased_by=item.worker if is_active else None,
         lease_ends_in=left if is_active else None,
         workers=len(there),
+        limits=tuple(limits),
         last_error=failure_in(item),
     )
+
+
+def _limited(limits: Sequence[LimitUsage], *, is_active: bool) -> list[str]:
+    return [] if is_active else [str(usage) for usage in limits if usage.is_full]
 
 
 def _reasons(
@@ -116,6 +137,10 @@ def _reasons(
             )
         if is_held:
             words.append("the queue is held until an update of its settings is done")
+        held_for = _held_for(place)
+        if held_for is not None:
+            until = moment_of(place.held_until or 0).isoformat()
+            words.append(f"its channel is held for {held_for:g} s, until {until}")
         if due_in:
             words.append(f"it is due in {due_in:g} s")
         words.append(_line(place, info))
@@ -127,6 +152,10 @@ def _reasons(
             f"it was handed out {_times(item.attempts)}, the last error was {_short(error)}"
         )
     return words
+
+
+def _held_for(place: Place) -> float | None:
+    return None if place.held_until is None else (place.held_until - place.now) / 1000
 
 
 def _line(place: Place, info: QueueInfo) -> str:

@@ -18,6 +18,7 @@ QUANTUM = 10
 SHALLOWEST = 0.5
 # How long it is remembered that an item went with its channel while it was out.
 GONE_SECONDS = 24 * 3600
+_EVERY = Query().form
 
 
 @lru_cache(maxsize=2**16)
@@ -29,7 +30,12 @@ def selects(query: str, key_values: str) -> bool:
     return _matcher(query)(KeyValues.read(key_values))
 
 
-def is_updateable(item: ItemState) -> bool:
+def selects_all(query: str) -> bool:
+    """Whether a query selects every channel there can be."""
+    return query == _EVERY
+
+
+def is_updateable(item: ItemState | Document) -> bool:
     """Whether newer content in its channel may take the item's place."""
     return item.subject is None and overrides_of(item).updateable is True
 

@@ -31,7 +31,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ``tended`` are queues from which something was removed, ``forgotten_clients`` those that
     were silent for a day, ``dropped_stages`` counts what tasks had staged a day ago and nobody
-    published.
+    published, ``forgotten_locks`` those that nobody had or wanted for an hour.
     """
 
     is_skipped: bool = False
@@ -40,6 +40,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     tended: tuple[Tended, ...] = ()
     forgotten_clients: tuple[str, ...] = ()
     dropped_stages: int = 0
+    forgotten_locks: int = 0
 
 
 def new_floor(

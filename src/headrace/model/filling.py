@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.errors import QueueFull
 from headrace.model import refusals
+from headrace.model.limiting import Limits, Room
 from headrace.model.queues import NO_LIMIT, QueueSettings
 
 
@@ -27,7 +28,17 @@ def check_room(
             raise refusals.queue_full(queue, most, channel)
 
 
-def limit_of(error: QueueFull) -> tuple[str, int, str | None]:
-    """What a ``QueueFull`` is about: the queue, the limit, the channel."""
+def limit_of(error: QueueFull) -> tuple[str, int, str | None, str | None]:
+    """What a ``QueueFull`` is about: the queue, the limit, the channel, the rule."""
     details = error.details
-    return details["queue"], details["limit"], details["channel"]
+    return details["queue"], details["limit"], details["channel"], details.get("rule")
+
+
+def check_limits(queue: str, limits: Limits, room: Room, news: Mapping[str | None, int]) -> None:
+    """Raise ``QueueFull`` if limits have no room for new items (by channel)."""
+    for channel, count in sorted(news.items(), key=lambda pair: pair[0] or ""):
+        bounds = limits.bounds(queue, channel, "enqueued")
+        full = room.refusal(bounds, count)
+        if full is not None:
+            raise refusals.limit_reached(queue, full.rule, full.limit, full.bucket.key_values)
+        room.take(bounds, count)

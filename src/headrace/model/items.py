@@ -117,7 +117,7 @@ Verdict = ItemState | Ended | None
 """What becomes of an item: it waits (or is active) as given, has ended, or is gone."""
 
 
-def overrides_of(item: ItemState) -> Overrides:
+def overrides_of(item: ItemState | Document) -> Overrides:
     """The item's own settings."""
     if item.overrides is None:
         return NO_OVERRIDES
@@ -278,6 +278,14 @@ def released(item: ItemState, now: int) -> ItemState:
         ),
         now,
     )
+
+
+def held_back(item: ItemState, until: int, now: int) -> ItemState:
+    """Released, and not to run before a time; where it is in a channel, that sees to it."""
+    back = released(item, now)
+    if item.key_values is not None or until <= now:
+        return back
+    return replace(back, state=State.PLANNED, next_execution=max(until, back.next_execution))
 
 
 def revived(item: ItemState, now: int) -> ItemState:

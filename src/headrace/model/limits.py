@@ -13,7 +13,7 @@ and values alone (a *bucket*): two rules over the same keys look at the same one
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,15 @@ from headrace.model.keyvalues import KeyValues
 from headrace.model.patterns import PatternIndex
 
 UNLIMITED = -1
+EVERYTHING = KeyValues({})
+"""The pattern of a rule that applies to all items, those in no channel included."""
+
+RATE = "rate/"
+ALL = "*"
+"""The scope of a rule about all queues together; no queue has this name."""
+
+Subject = Literal["running", "enqueued"]
+"""What a rule is about: items that are out, or all that are live."""
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +43,42 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit for each set of values that fits its pattern, and its overrides."""
+    """A limit for each set of values that fits its pattern, and its overrides.
+
+    ``queue`` of None is all queues together. With a ``period_ms`` it limits how many are handed
+    out within such a time (a rate), otherwise how many there are at once.
+    """
 
     id: str
     pattern: KeyValues
     limit: int
     overrides: tuple[Override, ...] = ()
+    queue: str | None = None
+    on: Subject = "running"
+    period_ms: int | None = None
+
+    @property
+    def scope(self) -> str:
+        """The queue it is about, or ``ALL``."""
+        return self.queue or ALL
+
+    @property
+    def kind(self) -> Literal["concurrency", "rate"]:
+        return "concurrency" if self.period_ms is None else "rate"
+
+    @property
+    def measure(self) -> str:
+        """What its totals are of; rules with the same measure may look at the same total."""
+        return self.on if self.period_ms is None else f"{RATE}{self.period_ms}"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """No two rules have the same."""
+        return self.scope, self.measure, self.pattern.form
+
+    def override(self, id: str) -> Override | None:
+        """One of its overrides."""
+        return next((override for override in self.overrides if override.id == id), None)
 
 
 class Check(NamedTuple):
@@ -75,7 +114,10 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = {rule.id: rule for rule in rules}
-        self._index = PatternIndex({rule.id: rule.pattern for rule in self._rules.values()})
+        self._index = PatternIndex(
+            {rule.id: rule.pattern for rule in self._rules.values() if rule.pattern}
+        )
+        self._always = sorted(rule.id for rule in self._rules.values() if not rule.pattern)
         self._overrides = {
             rule.id: PatternIndex({each.id: each.pattern for each in rule.overrides})
             for rule in self._rules.values()
@@ -83,10 +125,14 @@ class Rules:
         }
 
     def bounds(self, subject: KeyValues) -> Bounds:
-        """What holds for typed key-values; worked out once for each channel, not for each item."""
+        """What holds for typed key-values; worked out once for each channel, not for each item.
+
+        Without key-values, as for an item in no channel, that is what applies to everything.
+        """
         counted: set[str] = set()
         checked = []
-        for rule in map(self._rules.__getitem__, self._index.applying(subject)):
+        applying = [*self._always, *(self._index.applying(subject) if subject else ())]
+        for rule in map(self._rules.__getitem__, applying):
             overrides = list(self._applying(rule, subject))
             own = _check(rule, None, subject)
             checks = [_check(rule, override, subject) for override in overrides]
@@ -96,7 +142,7 @@ class Rules:
 
     def _applying(self, rule: Rule, subject: KeyValues) -> Iterator[Override]:
         index = self._overrides.get(rule.id)
-        if index is not None:
+        if index is not None and subject:
             by_id = {override.id: override for override in rule.overrides}
             yield from (by_id[id] for id in index.applying(subject))
 

@@ -54,6 +54,17 @@ def check_sink(name: object) -> str:
     return str(name)
 
 
+def check_limit_name(name: object) -> str:
+    """Return ``name`` if it may name a limit, else raise ``InvalidOption``."""
+    if not _is_name(name) or str(name).startswith("_"):
+        raise InvalidOption(
+            f"{name!r} cannot name a limit: use 1 to {LONGEST_NAME} letters, digits, '_' or '-', "
+            "and no '_' at the beginning.",
+            option="name",
+        )
+    return str(name)
+
+
 def dead_topic(proc: str) -> str:
     """The topic that takes the dead letters of a proc."""
     return proc + DEAD_SUFFIX

@@ -8,6 +8,8 @@ from headrace.errors import (
     ItemActive,
     ItemGone,
     ItemLost,
+    LimitExists,
+    LockLost,
     NothingToReclaim,
     ProcAlreadyActive,
     ProcAlreadyDisabled,
@@ -19,6 +21,8 @@ from headrace.errors import (
     QueueFull,
     SubjectTaken,
     UnknownItem,
+    UnknownLimit,
+    UnknownLock,
     UnknownPipeline,
     UnknownProc,
     UnknownQueue,
@@ -173,9 +177,54 @@ def queue_full(queue: str, limit: int, channel: str | None) -> QueueFull:
     )
 
 
+def limit_reached(queue: str, rule: str, limit: int, values: str) -> QueueFull:
+    return QueueFull(
+        f"queue {queue!r} may not hold more: the limit {rule!r} lets {limit} items of {values} "
+        "wait and run. Nothing was pushed; try again when items are settled, or change the limit.",
+        queue=queue,
+        limit=limit,
+        channel=values,
+        rule=rule,
+    )
+
+
+def unknown_limit(rule: str, override: str | None = None) -> UnknownLimit:
+    which = (
+        f"limit {rule!r}" if override is None else f"limit {rule!r} has no override {override!r}"
+    )
+    text = f"there is no {which}: limits() lists them." if override is None else f"{which}."
+    return UnknownLimit(text, rule=rule, override=override)
+
+
+def limit_exists(rule: str, same: str, override: str | None = None) -> LimitExists:
+    what = f"limit {rule!r}" if override is None else f"override {override!r} of limit {rule!r}"
+    return LimitExists(
+        f"{what} cannot be made: {same!r} has its name or is about the same; change that one.",
+        rule=rule,
+        override=override,
+        same=same,
+    )
+
+
 def subject_taken(queue: str, subject: str) -> SubjectTaken:
     return SubjectTaken(
         f"a live item of queue {queue!r} has the subject {subject!r}: settle or cancel it first.",
         queue=queue,
         subject=subject,
+    )
+
+
+def lock_lost(key_values: str) -> LockLost:
+    return LockLost(
+        f"the lock {key_values} is not yours any more: its lease ran out and somebody else took "
+        "it, or it was released or broken. What it protects may have changed: acquire it again.",
+        key_values=key_values,
+    )
+
+
+def unknown_lock(key_values: str, fence: int | None) -> UnknownLock:
+    by = "" if fence is None else f" by number {fence}"
+    return UnknownLock(
+        f"nobody has the lock {key_values}{by}: look at the list of locks.",
+        key_values=key_values,
     )

@@ -17,6 +17,8 @@ from headrace.worker.outcomes import (
     Reject,
     Release,
     Reschedule,
+    RetryAfter,
+    RetryLater,
 )
 from headrace.worker.registering import aclose_workers, close_workers, register_worker
 from headrace.worker.tasks import Task
@@ -38,6 +40,8 @@ __all__ = [
     "Reject",
     "Release",
     "Reschedule",
+    "RetryAfter",
+    "RetryLater",
     "StateChange",
     "Task",
     "Trouble",

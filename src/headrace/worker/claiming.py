@@ -17,6 +17,7 @@ from headrace.model.queues import DEFAULTS, QueueInfo
 from headrace.model.tokens import claim_token
 from headrace.worker.events import Listeners
 from headrace.worker.holding import Entry, Holds, monotonic
+from headrace.worker.outcomes import Outcome, RetryAfter
 from headrace.worker.pausing import Patience
 from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
@@ -94,6 +95,23 @@ class Intake:
         with contextlib.suppress(IndexError):
             while True:
                 entries.append(self.buffer.popleft())
+        if entries:
+            self.outbox.release(entries)
+
+    def put(self, entry: Entry, outcome: Outcome) -> None:
+        """Take what became of an item to the outbox."""
+        self.outbox.put(entry, outcome)
+        if type(outcome) is RetryAfter and entry.state.key_values is not None:
+            self._hand_back_channel(entry.state.key_values)
+
+    def _hand_back_channel(self, channel: str) -> None:
+        """Give up what has not been started of a channel that must not run now."""
+        entries = []
+        for entry in [entry for entry in list(self.buffer) if entry.state.key_values == channel]:
+            # Not if a lane has taken it meanwhile.
+            with contextlib.suppress(ValueError, IndexError):
+                self.buffer.remove(entry)
+                entries.append(entry)
         if entries:
             self.outbox.release(entries)
 

@@ -22,6 +22,7 @@ from headrace.worker.outcomes import (
     Kill,
     Outcome,
     Reject,
+    RetryLater,
     failure_from,
 )
 from headrace.worker.status import Switch
@@ -171,6 +172,8 @@ class Handler:
         return [self._read(item, result) for item in items]
 
     def _failed(self, item: Item, error: BaseException) -> Outcome:
+        if isinstance(error, RetryLater):
+            return error.outcome
         self._listeners.trouble(error, "handle", item)
         # As text at once: an error keeps its frames alive, and with them all they hold.
         return self._patient(item, Reject(failure_from(error)), error)

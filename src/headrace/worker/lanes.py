@@ -98,7 +98,7 @@ class ThreadLanes:
         self._running[index] = 1
         outcome = self._handler.run(entry)
         entry.is_finished = True
-        self._outbox.put(entry, outcome)
+        self._intake.put(entry, outcome)
         del self._running[index]
 
     def _step_batch(self, index: int, first: Entry, buffer: deque[Entry]) -> None:
@@ -106,7 +106,7 @@ class ThreadLanes:
         self._running[index] = len(entries)
         for entry, outcome in zip(entries, self._handler.run_batch(entries), strict=True):
             entry.is_finished = True
-            self._outbox.put(entry, outcome)
+            self._intake.put(entry, outcome)
         del self._running[index]
 
     def _wait(self, index: int) -> bool:

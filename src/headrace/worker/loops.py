@@ -166,10 +166,10 @@ class LoopLanes:
     async def _handle(self, entry: Entry) -> None:
         outcome = await self._handler.arun(entry)
         entry.is_finished = True
-        self._outbox.put(entry, outcome)
+        self._intake.put(entry, outcome)
 
     async def _handle_batch(self, entries: list[Entry]) -> None:
         outcomes = await self._handler.arun_batch(entries)
         for entry, outcome in zip(entries, outcomes, strict=True):
             entry.is_finished = True
-            self._outbox.put(entry, outcome)
+            self._intake.put(entry, outcome)

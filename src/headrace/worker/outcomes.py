@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from headrace.contract.items import Outcome as Said
+from headrace.contract.items import Outcome as Told
 from headrace.core.documents import Commit, Push
+from headrace.core.outcomes import Said
 from headrace.core.outcomes import outcome as encoded_outcome
 from headrace.core.times import Duration, Moment, duration_ms, moment_ms
 from headrace.errors import InvalidOption
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.model.failures import Failure, failure_of
-from headrace.model.items import ItemState, Kind
+from headrace.model.items import ItemState
 
 Error = str | BaseException | Failure | None
 
@@ -71,27 +72,50 @@ class Release(Outcome, frozen=True, kw_only=True):
     """The item is handed back as if it had not been claimed. Nothing is counted."""
 
 
+class RetryAfter(Outcome, frozen=True):
+    """The item is handed back, and nothing of its channel runs before a time: after a ``delay``,
+    or ``at`` a moment. For an API that says so to all who use the same key. No attempt is
+    counted. An item in no channel waits alone."""
+
+    delay: Duration | None = None
+    at: Moment | None = None
+
+    def __post_init__(self) -> None:
+        _check_times(self.at, self.delay)
+        if self.at is None and self.delay is None:
+            raise InvalidOption("RetryAfter needs a time: give delay or at.", option="delay")
+
+
+class RetryLater(Exception):
+    """To be raised where a handler cannot return: it means the same as ``RetryAfter``."""
+
+    def __init__(self, delay: Duration | None = None, *, at: Moment | None = None) -> None:
+        self.outcome = RetryAfter(delay, at)
+        super().__init__(f"retry {f'after {delay}' if at is None else f'at {at}'}")
+
+
 COMPLETE, RELEASE = Complete(), Release()
 
-KINDS: Mapping[type[Outcome], Kind] = {
+KINDS: Mapping[type[Outcome], Said] = {
     Complete: "complete",
     Reschedule: "reschedule",
     Reject: "reject",
     Kill: "kill",
     Drop: "drop",
     Release: "release",
+    RetryAfter: "hold",
 }
 
 
-def said(item: ItemState, outcome: Outcome, *, max_body: int = DEFAULT_MAX_BODY) -> Said:
+def said(item: ItemState, outcome: Outcome, *, max_body: int = DEFAULT_MAX_BODY) -> Told:
     """The outcome as a store takes it; ``InvalidInput`` for what cannot be stored."""
     token = item.token or ""
     if outcome is COMPLETE:
-        return Said(item=item.id, token=token, kind="complete")
+        return Told(item=item.id, token=token, kind="complete")
     if outcome is RELEASE:
-        return Said(item=item.id, token=token, kind="release")
+        return Told(item=item.id, token=token, kind="release")
     at, delay = None, None
-    if isinstance(outcome, Reschedule | Reject):
+    if isinstance(outcome, Reschedule | Reject | RetryAfter):
         at, delay = outcome.at, outcome.delay
     error = outcome.error if isinstance(outcome, Reject | Kill) else None
     return encoded_outcome(

@@ -94,8 +94,8 @@ def register_worker(
     The queue is made if there is none. Functions run in threads, ``concurrency`` of them;
     coroutine functions run on the event loop (with a blocking client, on one of the worker's
     own). What a handler returns is the outcome: nothing completes the item, ``Complete``,
-    ``Reschedule``, ``Reject``, ``Kill``, ``Drop`` and ``Release`` say otherwise, and what it
-    raises rejects it. A handler with a second parameter gets a ``Context``. With ``batch`` it
+    ``Reschedule``, ``Reject``, ``Kill``, ``Drop``, ``Release`` and ``RetryAfter`` say otherwise,
+    and what it raises rejects it. A handler with a second parameter gets a ``Context``. With ``batch`` it
     gets a list of up to ``chunk`` items, and may return a list of outcomes, or a dict by id.
 
     ``chunk`` is how many items are claimed ahead at most, ``lease`` for how long (it is extended

@@ -19,7 +19,15 @@ from headrace.model.failures import failure_of
 from headrace.worker.events import Done, Listeners, Lost
 from headrace.worker.holding import Entry, Holds, monotonic
 from headrace.worker.items import item_of
-from headrace.worker.outcomes import RELEASE, Kill, Outcome, Reject, Release, said
+from headrace.worker.outcomes import (
+    RELEASE,
+    Kill,
+    Outcome,
+    Reject,
+    Release,
+    RetryAfter,
+    said,
+)
 from headrace.worker.pausing import Patience
 
 MOST = 1000
@@ -223,7 +231,7 @@ class Outbox:
                     numbers.lost += 1
                     listeners.tell("lost", Lost(item=item_of(entry.state)))
                 continue
-            if not isinstance(outcome, Release):
+            if not isinstance(outcome, Release | RetryAfter):
                 numbers.done += 1
                 numbers.failed += isinstance(outcome, Reject | Kill)
             if has_listeners:

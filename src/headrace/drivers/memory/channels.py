@@ -23,7 +23,7 @@ class MemoryChannels(MemoryItems):
         def act() -> list[ChannelRow]:
             data, _ = self.queue(queue)
             found = [channel for channel in _selected(data, select) if channel > after]
-            return [_row(data, channel) for channel in found[:limit]]
+            return [_row(data, channel, self.now()) for channel in found[:limit]]
 
         return immediate("channels", act, writes=False)
 
@@ -41,6 +41,27 @@ class MemoryChannels(MemoryItems):
 
         return immediate("delete_channels", act)
 
+    def hold_channel(
+        self, queue: str, key_values: str, until: int | None, for_ms: int | None
+    ) -> Op[int | None]:
+        def act() -> int | None:
+            data, _ = self.queue(queue)
+            end = until if for_ms is None else self.now() + for_ms
+            if end is not None:
+                return self.hold(data, key_values, end)
+            self.set_entry(data.holds, key_values, None)
+            self.announce(queue)
+            return None
+
+        return immediate("hold_channel", act)
+
+    def channel_hold(self, queue: str, key_values: str) -> Op[int | None]:
+        def act() -> int | None:
+            data, _ = self.queue(queue)
+            return _hold(data, key_values, self.now())
+
+        return immediate("channel_hold", act, writes=False)
+
     def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:
         def act() -> list[int]:
             data = self.data.queues.get(queue)
@@ -55,7 +76,16 @@ def _selected(queue: QueueData, select: str | None) -> list[str]:
     )
 
 
-def _row(queue: QueueData, channel: str) -> ChannelRow:
+def _row(queue: QueueData, channel: str, now: int) -> ChannelRow:
     ids = queue.channels[channel]
     active = sum(queue.items[id].state == State.ACTIVE for id in ids)
-    return ChannelRow(key_values=channel, waiting=len(ids) - active, active=active)
+    return ChannelRow(
+        key_values=channel,
+        waiting=len(ids) - active,
+        active=active,
+        held_until=_hold(queue, channel, now),
+    )
+
+
+def _hold(queue: QueueData, channel: str, now: int) -> int | None:
+    return queue.holds[channel] if queue.is_waiting(channel, now) else None

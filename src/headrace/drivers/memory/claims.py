@@ -12,10 +12,13 @@ from headrace.contract.op import Op
 from headrace.drivers.memory.pushes import MemoryPushes
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
-from headrace.drivers.memory.turns import next_items, was_gone
+from headrace.drivers.memory.totals import room_at, room_in
+from headrace.drivers.memory.turns import Admission, next_items, was_gone
 from headrace.model import items as rules
+from headrace.model import rates
 from headrace.model.failures import Failure
 from headrace.model.items import Ended, ItemState, State, Verdict
+from headrace.model.limiting import Room
 
 EVERYTHING = 2**63 - 1
 
@@ -36,9 +39,17 @@ class MemoryClaims(MemoryPushes):
         if take.version not in (None, info.version):
             return Taking(state="stale", version=info.version, now=now)
         self._promote(queue, now)
-        chosen = next_items(queue, take)
+        admission = Admission()
+        if self.data.limits.has(take.queue, "running"):
+            # Leases that are over hold room.
+            self.end_leases(queue, EVERYTHING, now)
+            room = room_in(self.data, "running", now)
+            admission = Admission(take.queue, self.data.limits, room)
+        chosen = next_items(queue, take, now, admission)
         if len(chosen.items) < take.count and self.end_leases(queue, EVERYTHING, now):
-            chosen = next_items(queue, take)
+            chosen = next_items(queue, take, now, admission)
+        self._note_rates(admission.room, now)
+        room_times = [room_at(self.data, bound, now) for bound in admission.room.full.values()]
         taken = [self._claim_one(queue, item, take, now) for item in chosen.items]
         for channel in chosen.served:
             if channel in queue.turns:
@@ -50,9 +61,22 @@ class MemoryClaims(MemoryPushes):
             version=info.version,
             now=now,
             next_due=min(
-                (order[0][0] for order in (queue.planned, queue.leases) if order), default=None
+                [
+                    *(order[0][0] for order in (queue.planned, queue.leases) if order),
+                    *(until for until in queue.holds.values() if until > now),
+                    *(time for time in room_times if time is not None),
+                ],
+                default=None,
             ),
         )
+
+    def _note_rates(self, room: Room, now: int) -> None:
+        """Remember when things were handed out, where a rate counts them."""
+        for bucket, count in room.taken.items():
+            if bucket.period_ms is not None and count:
+                marks = rates.standing(self.data.rates.get(bucket, ()), bucket.period_ms, now)
+                more = rates.with_more(marks, bucket.period_ms, now, count)
+                self.set_entry(self.data.rates, bucket, more)
 
     def _promote(self, queue: QueueData, now: int) -> None:
         """Let planned items that are due stand in line, in the order in which they became so."""
@@ -89,12 +113,16 @@ class MemoryClaims(MemoryPushes):
         if queue is None or item is None:
             is_gone = queue is not None and was_gone(queue, outcome.item, outcome.token)
             return Settled(outcome.item, "gone" if is_gone else "lost")
+        until = outcome.held_until(now)
+        if until is not None and item.key_values is not None:
+            self.hold(queue, item.key_values, until)
         verdict = self._judge(queue, item, outcome, now)
         settled = self.failed if outcome.kind == "reject" else self.become
         waiting = settled(queue, item, verdict, now)
         if waiting is not None:
             is_due = waiting.state == State.PENDING
-            return Settled(item.id, "pending" if is_due else "planned", waiting.next_execution)
+            due = waiting.next_execution if until is None else until
+            return Settled(item.id, "pending" if is_due else "planned", due)
         if isinstance(verdict, Ended):
             return Settled(item.id, "completed" if verdict.state == State.COMPLETED else "dead")
         return Settled(item.id, "dropped")
@@ -102,7 +130,8 @@ class MemoryClaims(MemoryPushes):
     def _judge(self, queue: QueueData, item: ItemState, outcome: Outcome, now: int) -> Verdict:
         """What becomes of the item; what happened is counted here."""
         if outcome.kind == "release":
-            return rules.released(item, now)
+            until = outcome.held_until(now)
+            return rules.released(item, now) if until is None else rules.held_back(item, until, now)
         settings, kind = queue.settings, outcome.kind
         payload = None if outcome.payload is None else (outcome.payload, outcome.format)
         failure, due = outcome.failure, outcome.due

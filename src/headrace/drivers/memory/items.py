@@ -102,6 +102,8 @@ class MemoryItems(MemoryTopics):
                 self._take_part(queue, item.key_values)
         if queue.is_serial and before is not None and unblocks(before, after):
             self.announce(before.queue)
+        if before is not None and before.state == State.ACTIVE and not _is_active(after):
+            self.announce_room()
 
     def _take_part(self, queue: QueueData, channel: str) -> None:
         """Let a channel take its turns while something of it stands in line."""
@@ -166,6 +168,12 @@ class MemoryItems(MemoryTopics):
             verdict = None
         return self.become(queue, item, verdict, now)
 
+    def hold(self, queue: QueueData, channel: str, until: int) -> int:
+        """Hold a channel, or hold it for longer; until when."""
+        later = max(until, queue.holds.get(channel, until))
+        self.set_entry(queue.holds, channel, later)
+        return later
+
     def keep_superseded(
         self, queue: QueueData, item: ItemState, replaced: ItemState | Document, now: int
     ) -> None:
@@ -210,6 +218,12 @@ class MemoryItems(MemoryTopics):
         """Wake those who wait for the queue, when this is committed."""
         self.data.announced.add(f"queue/{queue}")
 
+    def announce_room(self) -> None:
+        """Something does not run any more: wake those whom a limit may have held back."""
+        if self.data.limits.rules:
+            for name in self.data.queues:
+                self.announce(name)
+
     def next_number(self, counter: str) -> int:
         number: int = getattr(self.data, counter) + 1
         self.change(self.data, **{counter: number})
@@ -226,6 +240,10 @@ class MemoryItems(MemoryTopics):
         before = where.get(key)
         self.data.undo.append(lambda: _put(where, key, before))
         _put(where, key, value)
+
+
+def _is_active(item: ItemState | None) -> bool:
+    return item is not None and item.state == State.ACTIVE
 
 
 def _set(what: object, attributes: dict[str, Any]) -> None:

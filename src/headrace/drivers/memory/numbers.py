@@ -89,6 +89,8 @@ class MemoryNumbers(MemoryClaims):
         gone += self._remove(queue.samples, old, now, settings.metrics_retention, limit)
         old = [(at, item) for item, (at, _) in queue.gone.items()]
         gone += self._remove(queue.gone, old, now, GONE_SECONDS, limit)
+        for channel in [name for name, until in queue.holds.items() if until <= now]:
+            self.set_entry(queue.holds, channel, None)
         if settings.unique == "window":
             used = [(at, subject) for subject, at in queue.used.items()]
             gone += self._remove(queue.used, used, now, settings.unique_window, limit)

@@ -18,10 +18,11 @@ from headrace.contract.op import Op
 from headrace.drivers.memory.items import MemoryItems
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
+from headrace.drivers.memory.totals import room_in
 from headrace.errors import QueueFull
 from headrace.model import items as rules
 from headrace.model.channels import is_replaceable
-from headrace.model.filling import check_room, limit_of
+from headrace.model.filling import check_limits, check_room, limit_of
 from headrace.model.items import Document, ItemState, State
 
 Taken = tuple[int, Note | None]
@@ -67,17 +68,23 @@ class MemoryPushes(MemoryItems):
         outcome = Pushed(
             ids=tuple(id for id, _ in taken), notes=tuple(note for _, note in taken if note)
         )
-        if queue.settings.is_limited:
-            self._check_room(queue, call, outcome)
-        return outcome
-
-    def _check_room(self, queue: QueueData, call: PushCall, outcome: Pushed) -> None:
         noted = {note.index for note in outcome.notes}
         news = Counter(
             document.key_values
             for index, document in enumerate(call.documents)
             if index not in noted
         )
+        if queue.settings.is_limited:
+            self._check_room(queue, call, news)
+        if news and self.data.limits.has(call.queue, "enqueued"):
+            # They are counted already.
+            room = room_in(self.data, "enqueued", now)
+            for channel, count in news.items():
+                room.take(self.data.limits.bounds(call.queue, channel, "enqueued"), -count)
+            check_limits(call.queue, self.data.limits, room, news)
+        return outcome
+
+    def _check_room(self, queue: QueueData, call: PushCall, news: Counter[str | None]) -> None:
         check_room(
             call.queue,
             queue.settings,

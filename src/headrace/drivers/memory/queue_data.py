@@ -22,7 +22,8 @@ class QueueData:
     Without ``info`` there is no queue: there was one, and its data was kept, with the
     ``version`` that its settings had, and with channels if it had some. ``discipline`` is the one by which ``line`` is sorted now.
     ``channels`` has the ids of each channel's items, ``lines`` its part of the line, ``turns``
-    when it was its turn, and ``gone`` who had items that went with a channel, and when.
+    when it was its turn, ``holds`` until when it is held, and ``gone`` who had items that went
+    with a channel, and when.
     """
 
     info: QueueInfo | None = None
@@ -36,6 +37,7 @@ class QueueData:
     channels: dict[str, set[int]] = field(default_factory=dict)
     lines: dict[str, list[Entry]] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
+    holds: dict[str, int] = field(default_factory=dict)
     gone: dict[int, tuple[int, str | None]] = field(default_factory=dict)
     planned: list[Entry] = field(default_factory=list)
     leases: list[Entry] = field(default_factory=list)
@@ -58,6 +60,10 @@ class QueueData:
     def is_held(self, now: int) -> bool:
         """Whether an update keeps its items back."""
         return self.held_until is not None and now < self.held_until
+
+    def is_waiting(self, channel: str | None, now: int) -> bool:
+        """Whether a channel is held."""
+        return channel is not None and self.holds.get(channel, now) > now
 
     def swap(self, before: ItemState | None, after: ItemState | None) -> None:
         """Put one state of an item (None: not there) in place of another."""

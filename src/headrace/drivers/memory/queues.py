@@ -100,6 +100,7 @@ class MemoryQueues(MemoryItems):
             live = len(queue.items)
             if not keep_data:
                 self.set_entry(self.data.queues, name, None)
+                self.announce_room()
                 return live
             for item in list(queue.items.values()):
                 if item.state == State.ACTIVE:

@@ -56,7 +56,9 @@ class MemorySingleItems(MemoryItems):
             found, now = self.live_item(data, queue, item), self.now()
             is_active = found.state == State.ACTIVE
             before = 0 if is_active else self._order(data, now).index(item)
-            return Place(item=found, before=before, now=now)
+            is_held = data.is_waiting(found.key_values, now)
+            held = data.holds[found.key_values or ""] if is_held else None
+            return Place(item=found, before=before, now=now, held_until=held)
 
         return immediate("place", act, writes=False)
 

@@ -20,6 +20,8 @@ from headrace.contract.values import (
 from headrace.drivers.memory.channels import MemoryChannels
 from headrace.drivers.memory.coordination import MemoryCoordination
 from headrace.drivers.memory.dead_items import MemoryDeadItems
+from headrace.drivers.memory.limits import MemoryLimits
+from headrace.drivers.memory.locks import MemoryLocks
 from headrace.drivers.memory.maintenance import MemoryMaintenance
 from headrace.drivers.memory.numbers import MemoryNumbers
 from headrace.drivers.memory.sinks import MemorySinks
@@ -68,7 +70,9 @@ class MemoryStore(
     MemoryDeadItems,
     MemoryChannels,
     MemoryCoordination,
+    MemoryLimits,
     MemorySinks,
+    MemoryLocks,
 ):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 

@@ -30,12 +30,15 @@ from headrace.contract.values import (
     RangeQuery,
     StoredPage,
 )
+from headrace.drivers.memory.lock_data import LockData
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
+from headrace.model.limiting import Bucket, Limits
 from headrace.model.pipelines import Definition
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.procs import Hold, ProcState
 from headrace.model.queues import DEFAULTS, QueueSettings
+from headrace.model.rates import Marks
 from headrace.model.record import Batch, StoredBatch, TopicInfo
 from headrace.model.refusals import unknown_topic
 
@@ -84,8 +87,11 @@ class Data:
     once_published: dict[str, tuple[int, Published]] = field(default_factory=dict)
     staged: dict[str, tuple[int, tuple[Part, ...]]] = field(default_factory=dict)
     sinks: dict[str, SinkInfo] = field(default_factory=dict)
+    locks: LockData = field(default_factory=LockData)
     clients: dict[str, ClientRow] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    rates: dict[Bucket, Marks] = field(default_factory=dict)
     last_item: int = 0
     last_turn: int = 0
     last_error: int = 0

@@ -25,10 +25,12 @@ from headrace.contract.items import (
     Taking,
 )
 from headrace.contract.op import Steps
+from headrace.drivers.postgres import in_turn
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of, queue_of
 from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
+from headrace.model.channels import is_updateable
 from headrace.model.items import Document, ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -42,7 +44,7 @@ SLOW = 3.0
 SLOW_CLAIMS = 5
 FLOOR_SECONDS = 1.0
 _FIELDS = tuple(field for field in Document.__struct_fields__ if field != "key_values")
-# What stands for an id when the queue's settings have changed.
+# What stands for an id when there is more to it: the queue's settings have changed, say.
 OTHER = -1
 # On a receipt: what divides an id from a subject, and what says that another way is gone.
 SUBJECT = "\x1f"
@@ -60,6 +62,7 @@ class Known:
         self._store = store
         self._queues: dict[str, QueueRow] = {}
         self._floors: dict[str, Floor] = {}
+        self.walks = in_turn.Walks()
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
         """A queue that was live when it was last seen."""
@@ -152,9 +155,8 @@ def push_at_once(
     queues = {call.queue for call in calls}
     documents = [document for call in calls for document in call.documents]
     is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
-    if any(document.key_values is not None for document in documents):
-        is_simple = False
-    if not is_simple or not documents:
+    homes = {document.key_values is None for document in documents}
+    if not is_simple or len(homes) != 1 or any(map(is_updateable, documents)):
         return None
     [name] = queues
     has_receipt = len(documents) <= MOST_ON_A_RECEIPT
@@ -174,13 +176,14 @@ def push_at_once(
                 receipts.append(batch_id())
             receipt = receipts[turn] if has_receipt else None
             pushed = None
-            if queue is not None and _can_push(queue, documents):
+            if queue is not None and _can_push(store, queue, documents):
                 pushed = yield from _push(store, queue, [documents[i] for i in left], receipt)
                 if pushed is None:
                     queue = yield from store.known.queue(name, anew=True)
-                    if queue is not None and _can_push(queue, documents):
+                    if queue is not None and _can_push(store, queue, documents):
                         continue
-            if pushed is None and runs > 1 and queue is not None and receipt is not None:
+            is_undone = pushed is None or pushed.is_elsewhere
+            if is_undone and runs > 1 and queue is not None and receipt is not None:
                 pushed = yield from _earlier(store, queue, receipt)
             if pushed is None or pushed.is_elsewhere:
                 if turn == 0:
@@ -196,17 +199,27 @@ def push_at_once(
     return steps
 
 
-def _can_push(queue: QueueRow, documents: Sequence[Document]) -> bool:
+def _can_push(store: PostgresStore, queue: QueueRow, documents: Sequence[Document]) -> bool:
     is_unique = queue.settings.unique != "live"
     has_subjects = is_unique and any(document.subject is not None for document in documents)
-    return queue.settings.metrics and not has_subjects and not queue.settings.is_limited
+    is_known = queue.info.has_channels or documents[0].key_values is None
+    is_counted = queue.settings.metrics and not queue.settings.is_limited
+    return is_known and is_counted and not has_subjects and not _is_limited(store, queue)
+
+
+def _is_limited(store: PostgresStore, queue: QueueRow) -> bool:
+    """Whether a rule may be about what is pushed to a queue, as far as is known."""
+    known = store.known_limits
+    if not queue.limits:
+        return False
+    return known is None or known.version < queue.limits or known.has(queue.name, "enqueued")
 
 
 def _push(
     store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
 ) -> Steps[Receipt | None]:
     """The ids and subjects of new items; None if the queue has changed."""
-    statement = _push_statement(store, queue, documents, receipt)
+    statement = push_statement(store, queue, documents, receipt)
     # Without a receipt it is a transaction, that can be asked about by its number.
     found = (yield Whole((statement,))) if receipt else (yield (statement,))
     if found is None:
@@ -218,7 +231,8 @@ def _push(
         fresh = yield from store.known.queue(queue.name, anew=True)
         if fresh is None or (fresh.id, fresh.info.version) != (queue.id, queue.info.version):
             return None
-    return Receipt([(row["appended"], row["subject"]) for row in rows])
+    done = [(row["appended"], row["subject"]) for row in rows]
+    return Receipt((), is_elsewhere=True) if done == [(OTHER, None)] else Receipt(done)
 
 
 def _found(store: PostgresStore, receipt: str | None) -> Steps[Receipt]:
@@ -261,9 +275,10 @@ def _push_rest(
         skipped[left[note.index]] = note.reason or "exists"
 
 
-def _push_statement(
+def push_statement(
     store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
 ) -> Statement:
+    """The statement that is a push; what it did is found by its receipt, if it has one."""
     discipline = queue.settings.discipline
     common = {
         "queue": queue.id,
@@ -273,6 +288,8 @@ def _push_statement(
         "now": store.clock(),
         "channel": store.wakes.channel if store.wakes.is_hinting else None,
     }
+    if documents[0].key_values is not None:
+        return _channel_statement(store, queue, documents, common)
     if len(documents) == 1:
         [document] = documents
         return store.sql.push_one_at_once(
@@ -280,11 +297,27 @@ def _push_statement(
             rank=-rank_of(discipline, document.priority),
             **{field: getattr(document, field) for field in _FIELDS},
         )
-    return store.sql.push_at_once(
+    return store.sql.push_at_once(**common, **_columns(queue, documents))
+
+
+def _channel_statement(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], common: dict[str, Any]
+) -> Statement:
+    names = sorted({document.key_values or "" for document in documents})
+    homes = {name: place for place, name in enumerate(names, 1)}
+    return store.sql.push_to_channels(
         **common,
-        rank=_column(documents, lambda document: -rank_of(discipline, document.priority)),
-        **{field: _column(documents, attrgetter(field)) for field in _FIELDS},
+        names=DIVIDER.join(names),
+        homes=_column(documents, lambda document: homes[document.key_values or ""]),
+        **_columns(queue, documents),
     )
+
+
+def _columns(queue: QueueRow, documents: Sequence[Document]) -> dict[str, str]:
+    """What new items are made of, column by column."""
+    discipline = queue.settings.discipline
+    ranks = _column(documents, lambda document: -rank_of(discipline, document.priority))
+    return {"rank": ranks} | {field: _column(documents, attrgetter(field)) for field in _FIELDS}
 
 
 def _sort_out(
@@ -359,12 +392,12 @@ def claim_at_once(
         nonlocal runs
         runs += 1
         queue = yield from store.known.queue(take.queue)
-        has_channels = queue is not None and queue.info.has_channels
-        if runs > 1 or queue is None or has_channels or take.select is not None:
+        if runs > 1 or queue is None or not _can_claim(queue, take):
             return (yield from slowly(runs > 1))
         if take.version not in (None, queue.info.version):
             queue = yield from store.known.queue(take.queue, anew=True)
-            if queue is None or take.version not in (None, queue.info.version):
+            is_known = queue is not None and take.version in (None, queue.info.version)
+            if queue is None or not is_known or not _can_claim(queue, take):
                 return (yield from slowly(False))
         began = time.perf_counter()
         rows = yield from _claim(store, queue, take)
@@ -384,8 +417,11 @@ def claim_at_once(
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
-        items = _items(queue, rows)
-        store.known.raise_floor(queue, items, take.count, took)
+        if take.select is None:
+            items = _items(queue, rows)
+            store.known.raise_floor(queue, items, take.count, took)
+        else:
+            items = in_turn.items_of(queue, rows)
         due = first["next_due"]
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]
@@ -393,6 +429,13 @@ def claim_at_once(
         return taking(queue._replace(now=first["clock"]), items, due)
 
     return steps
+
+
+def _can_claim(queue: QueueRow, take: Take) -> bool:
+    """Whether one statement can do it, as far as is known."""
+    if queue.limits:
+        return False
+    return take.order == "fair" if take.select is not None else not queue.info.has_channels
 
 
 def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
@@ -406,21 +449,23 @@ def _claim(
     store: PostgresStore, queue: QueueRow, take: Take, *, takes_any: bool = False
 ) -> Steps[list[Any]]:
     settings = queue.settings
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "token": take.token,
+        "count": take.count,
+        "lease": round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms,
+        "worker": take.worker,
+        "keeps_counts": settings.metrics,
+        "sign": place_of(settings.discipline, 1),
+        "takes_any": takes_any,
+        "now": store.clock(),
+    }
+    if take.select is not None:
+        return (yield from in_turn.claim(store, queue, take, common))
     floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
-    lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     statement = store.sql.claim_at_once(
-        queue=queue.id,
-        version=queue.info.version,
-        token=take.token,
-        count=take.count,
-        lease=lease,
-        worker=take.worker,
-        keeps_counts=settings.metrics,
-        sign=place_of(settings.discipline, 1),
-        floor_rank=floor_rank,
-        floor_position=floor_position,
-        takes_any=takes_any,
-        now=store.clock(),
+        **common, floor_rank=floor_rank, floor_position=floor_position
     )
     [rows] = yield Whole((statement,))
     return list(rows)
@@ -435,6 +480,8 @@ def complete_at_once(
     is_simple = all(
         outcome.kind == "complete"
         and outcome.failure is None
+        and outcome.hold_until is None
+        and outcome.hold_ms is None
         and not outcome.commits
         and not outcome.pushes
         for outcome in outcomes
@@ -451,7 +498,7 @@ def complete_at_once(
         runs += 1
         queue = yield from store.known.queue(name)
         gone: set[int] | None = None
-        if queue is not None and queue.settings.keep == "none" and not queue.settings.serial:
+        if queue is not None and _can_complete(queue):
             gone = yield from _complete(store, queue, token, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}
@@ -462,6 +509,10 @@ def complete_at_once(
         return [Settled(id, "completed") if gone and id in gone else next(rest) for id in ids]
 
     return steps
+
+
+def _can_complete(queue: QueueRow) -> bool:
+    return queue.settings.keep == "none" and not queue.settings.serial and not queue.limits
 
 
 def _complete(

@@ -14,6 +14,7 @@ from headrace.contract.op import Op, Steps
 from headrace.drivers.postgres import failures
 from headrace.drivers.postgres.sending import asend, executions, send
 from headrace.drivers.relational import alchemy
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.drivers.relational.session import Session, Tell, not_ours
 from headrace.drivers.relational.sql import Apart
 from headrace.drivers.running import adrive, drive
@@ -42,6 +43,16 @@ class PostgresSession(Session):
         self.probe = store.probe
         self._home = store
         self._connection = connection
+
+    def entered_queue(self, name: str) -> Steps[QueueRow | None]:
+        # Rules wait for our end: otherwise they would miss what we do.
+        sql = self.sql
+        _, found = yield sql.enter_limits(), sql.find_queue(name=name, now=self.clock())
+        queue = queue_of(found[0]) if found else None
+        return queue if queue is not None and queue.is_live else None
+
+    def close_queue(self, queue: QueueRow) -> Steps[None]:
+        yield self.sql.enter_limits()
 
     def perform(self, action: Any) -> Any:
         if isinstance(action, Apart):

@@ -16,6 +16,7 @@ from headrace.contract.op import Op
 from headrace.contract.values import Capabilities
 from headrace.drivers.relational.following import Following
 from headrace.drivers.relational.keys import CommitKeys
+from headrace.drivers.relational.locks import Locks
 from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.sql import (
     Announce,
@@ -43,7 +44,7 @@ class Tell(msgspec.Struct, frozen=True):
     statements: tuple[Statement | Many, ...]
 
 
-class Session(Runner, Following):
+class Session(Runner, Following, Locks):
     """The operations of a store on one open transaction. See ``contract.store.Session``."""
 
     def __init__(
@@ -67,6 +68,7 @@ class Session(Runner, Following):
         self.announced: set[str] = set()
         # Rows read here may never be committed, so they are not remembered elsewhere.
         self._last_rows = {}
+        self.keeps_limits = False
 
     def attempt(self, op: Op[T]) -> Work[T]:
         if not op.writes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +17,7 @@ from headrace.errors import InvalidUrl
 Row = Mapping[str, Any]
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_BETWEEN = "\0"
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 NOUNS = (
     "topic",
@@ -26,9 +28,11 @@ NOUNS = (
     "queue",
     "item",
     "channel",
+    "limit",
     "ended",
     "worker",
     "sink",
+    "lock",
 )
 
 
@@ -128,11 +132,9 @@ class Sql:
     """All statements of a dialect as methods: ``sql.head(topic="x", now=None)``."""
 
     def __init__(self, dialect: Dialect, name: str) -> None:
-        self.texts: dict[str, str] = {}
-        folder = files("headrace.drivers") / "sql" / dialect.folder
-        for noun in dialect.nouns:
-            for title, text in _split((folder / f"{noun}.sql").read_text("utf-8")):
-                self.texts[title] = dialect.parameters(dialect.place(text, name))
+        titles, texts = _statements(dialect)
+        placed = dialect.place(texts, name).split(_BETWEEN)
+        self.texts = dict(zip(titles, placed, strict=True))
 
     def __getattr__(self, name: str) -> MakeStatement:
         try:
@@ -157,6 +159,16 @@ def check_identifier(option: str, value: str) -> str:
             option=option,
         )
     return value
+
+
+@cache
+def _statements(dialect: Dialect) -> tuple[tuple[str, ...], str]:
+    """Read the files once: the titles, and all texts in one, still with the dialect's word."""
+    folder = files("headrace.drivers") / "sql" / dialect.folder
+    found: dict[str, str] = {}
+    for noun in dialect.nouns:
+        found.update(_split((folder / f"{noun}.sql").read_text("utf-8")))
+    return tuple(found), dialect.parameters(_BETWEEN.join(found.values()))
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:

@@ -96,7 +96,7 @@ class Connections:
         finally:
             self.put_writer_back(writer)
 
-    def take_writer(self, *, relaxed: bool) -> sqlite3.Connection:
+    def take_writer(self, *, relaxed: bool, durable: bool = False) -> sqlite3.Connection:
         """The writer connection for this thread alone, until it is put back."""
         self._check_fork()
         self._gate.lock.acquire()
@@ -104,7 +104,7 @@ class Connections:
             writer = self._writer
             if writer is None:
                 writer = self._writer = self.open()
-            self._sync(writer, self.is_safe and not relaxed)
+            self._sync(writer, durable or (self.is_safe and not relaxed))
         except BaseException:
             self._gate.lock.release()
             raise

@@ -39,7 +39,7 @@ def push_at_once(
         queue = store.known_queues.get(call.queue)
         if queue is None:
             queue = yield from _learn(store, call.queue)
-        if queue is None or queue.settings.is_limited:
+        if queue is None or queue.settings.is_limited or queue.limits:
             return (yield from store.pushed_slowly(calls))
         discipline = queue.settings.discipline
         [turn] = yield from take_turns(store.sql, 1)
@@ -82,7 +82,7 @@ def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]
 
     def steps() -> Steps[Taking]:
         queue = yield from store.queue_row(take.queue)
-        if queue.info.has_channels or take.select is not None:
+        if queue.info.has_channels or take.select is not None or queue.limits:
             return (yield from store.claim_steps(take, is_repeat=False))
         refusal = refused(queue, take)
         if refusal is not None:

@@ -15,6 +15,7 @@ from headrace.contract.items import PushCall, PushOutcome, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
 from headrace.drivers.relational.keys import CommitKeys
+from headrace.drivers.relational.locks import Locks
 from headrace.drivers.relational.maintenance import Maintenance
 from headrace.drivers.relational.migrations import (
     migrations,
@@ -66,7 +67,7 @@ class InsistedError(Exception):
     """A relaxed operation found that it must wait for the disk after all."""
 
 
-class SqliteStore(Runner, Maintenance, Staging):
+class SqliteStore(Runner, Maintenance, Staging, Locks):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
@@ -214,7 +215,7 @@ class SqliteStore(Runner, Maintenance, Staging):
 
     def _write_once(self, op: Op[T], *, relaxed: bool) -> T:
         announced: set[str] = set()
-        writer = self.connections.take_writer(relaxed=relaxed)
+        writer = self.connections.take_writer(relaxed=relaxed, durable=op.durable)
         try:
             result = self._transact(writer, op, announced, relaxed=relaxed)
             # Who waits need not wait for the checkpoint too.

@@ -19,7 +19,12 @@ from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.limit_claims import LimitClaimContract
+from headrace.testing.contract.limit_clients import LimitClientContract
+from headrace.testing.contract.limit_pushes import LimitPushContract
+from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.locks import LockClientContract, LockContract
 from headrace.testing.contract.pipelines import (
     AckPartContract,
     ClaimSpanContract,
@@ -30,6 +35,10 @@ from headrace.testing.contract.proc_failures import FailureContract
 from headrace.testing.contract.proc_life import ProcLifeContract
 from headrace.testing.contract.proc_offsets import OffsetContract
 from headrace.testing.contract.queue_channel_clients import ChannelClientContract
+from headrace.testing.contract.queue_channel_holds import (
+    ChannelHoldClientContract,
+    ChannelHoldContract,
+)
 from headrace.testing.contract.queue_channel_updates import ChannelUpdateContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
@@ -96,8 +105,16 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    ChannelHoldContract,
+    ChannelHoldClientContract,
     FillingContract,
+    LimitRuleContract,
+    LimitClaimContract,
+    LimitPushContract,
+    LimitClientContract,
     SinkContract,
+    LockContract,
+    LockClientContract,
 )
 
 __all__ = [
@@ -105,6 +122,8 @@ __all__ = [
     "AckPartContract",
     "ChannelClientContract",
     "ChannelContract",
+    "ChannelHoldClientContract",
+    "ChannelHoldContract",
     "ChannelUpdateContract",
     "ClaimContract",
     "ClaimSpanContract",
@@ -124,7 +143,13 @@ __all__ = [
     "ItemFailureContract",
     "ItemOutcomeContract",
     "KeyContract",
+    "LimitClaimContract",
+    "LimitClientContract",
+    "LimitPushContract",
+    "LimitRuleContract",
     "LiveContract",
+    "LockClientContract",
+    "LockContract",
     "OffsetContract",
     "OutcomeContract",
     "PipelineContract",

@@ -8,6 +8,7 @@ from headrace.contract.items import EndedItem
 from headrace.contract.op import Steps
 from headrace.contract.values import Part
 from headrace.drivers.relational.queues.ledger import Ledger
+from headrace.drivers.relational.queues.limit_rows import EVERY, rules_of
 from headrace.drivers.relational.queues.rows import (
     QueueRow,
     item_of,
@@ -21,6 +22,7 @@ from headrace.model import items as rules
 from headrace.model import letters, refusals
 from headrace.model.channels import gives_way
 from headrace.model.items import Document, Ended, ItemState, State, Verdict
+from headrace.model.limiting import NO_LIMITS, Limits
 from headrace.model.queues import DEFAULTS, QueueInfo, QueueSettings
 
 
@@ -33,7 +35,29 @@ class QueueBase(Topics):
 
     def ledger(self) -> Ledger:
         """An empty ledger."""
-        return Ledger(self.sql, retires=self.retires)
+        return Ledger(self.sql, retires=self.retires, limits_of=self.limits_of)
+
+    # All rules as they were last read; a transaction that may be rolled back keeps none.
+    known_limits: Limits | None = None
+    keeps_limits = True
+
+    def limits_of(self, queue: QueueRow) -> Steps[Limits]:
+        """The rules for a queue that this operation has entered.
+
+        Those that were read at a later version are as good: they have not changed for this
+        queue, or its row would say so.
+        """
+        if not queue.limits:
+            return NO_LIMITS
+        known = self.known_limits
+        if known is None or known.version < queue.limits:
+            sql = self.sql
+            # The version first: what is read then may be newer, but not older.
+            [row], rows = yield sql.limit_version(), sql.list_limits(after="", limit=EVERY)
+            known = Limits(rules_of(rows).values(), row["version"])
+            if self.keeps_limits:
+                self.known_limits = known
+        return known
 
     def find_queue(self, name: str) -> Steps[QueueRow | None]:
         """A queue as it is now, if there is one."""
@@ -84,6 +108,8 @@ class QueueBase(Topics):
             if queue is not None:
                 return queue
             wanted = settings or (yield from self.defaults())
+            # It begins under the rules that there are.
+            yield self.sql.enter_limits()
             yield self.sql.add_queue(
                 name=name, settings=text_of(wanted), created_at=(yield from self.time())
             )
@@ -135,6 +161,11 @@ class QueueBase(Topics):
         found = yield self.sql.read_defaults()
         return settings_of(found[0]["settings"]) if found else DEFAULTS
 
+    def held_until(self, queue: QueueRow, key_values: str) -> Steps[int | None]:
+        """The end of a channel's hold, if it is held."""
+        found = yield self.sql.find_hold(queue=queue.id, key_values=key_values, now=queue.now)
+        return found[0]["until"] if found else None
+
     def become(
         self, ledger: Ledger, queue: QueueRow, item: ItemState, verdict: Verdict, now: int
     ) -> Steps[ItemState | None]:
@@ -162,7 +193,7 @@ class QueueBase(Topics):
     ) -> Steps[ItemState | None]:
         """Let the verdict on an item that failed come true, unless newer content stands for it."""
         if isinstance(verdict, ItemState) and item.key_values is not None:
-            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values])
+            found = yield self.sql.last_in_line(queue=queue.id, names=[item.key_values], certain=[])
             last = ledger.last_in_line(queue, [item_of(row, queue.name) for row in found])
             if gives_way(item, queue.settings, last.get(item.key_values)):
                 ledger.count(queue, dropped=1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.admission import Admission, channels_of
 from headrace.drivers.relational.queues.channels import ChannelLooks
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.turning import Channels, take_turns
@@ -27,19 +28,46 @@ class Chosen(NamedTuple):
 
     items: Sequence[ItemState]
     served: Sequence[int] = ()
+    # When the next channel that is held is so no longer.
+    next_at: int | None = None
 
 
 class ChannelClaims(ChannelLooks):
     """The choice of items for a claim. What is chosen is locked."""
 
-    def next_items(self, queue: QueueRow, take: Take, count: int) -> Steps[Chosen]:
-        """The next items for a claim."""
-        if take.select is None and not queue.settings.serial:
+    def next_items(
+        self, queue: QueueRow, take: Take, count: int, admission: Admission | None
+    ) -> Steps[Chosen]:
+        """The next items for a claim, as far as limits let them through."""
+        held: dict[str, int] = {}
+        while True:
+            walk = Walk(queue, take.select or "", held, admission)
+            chosen = yield from self._but(walk, take, count)
+            if not queue.info.has_channels:
+                return chosen
+            # Read when we have the items: whoever puts items back in line and holds their channel
+            # does both at once.
+            held = yield from self._held_channels(queue)
+            if not any(item.key_values in held for item in chosen.items):
+                return chosen._replace(next_at=min(held.values(), default=None))
+            if admission is not None:
+                admission.start_again()
+
+    def _but(self, walk: Walk, take: Take, count: int) -> Steps[Chosen]:
+        """The next items that are not in channels which are known to be held."""
+        queue = walk.queue
+        is_plain = not queue.settings.serial and not walk.held and walk.admission is None
+        if take.select is None and is_plain:
             found = yield self.sql.first_items(queue=queue.id, limit=count)
             return Chosen([item_of(row, queue.name) for row in found])
         if take.select is not None and take.order == "fair":
-            return (yield from self._in_turn(queue, take.select, take.quantum, count))
-        return (yield from self._in_line(queue, take.select, count))
+            return (yield from self._in_turn(walk, take.quantum, count))
+        return (yield from self._in_line(walk, take.select, count))
+
+    def _held_channels(self, queue: QueueRow) -> Steps[dict[str, int]]:
+        """Channels that are held, and until when."""
+        rows = yield self.sql.held_channels(queue=queue.id, now=queue.now)
+        return {row["key_values"]: row["until"] for row in rows}
 
     def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
         """Let channels that gave stand behind the others, and empty ones nowhere."""
@@ -52,9 +80,8 @@ class ChannelClaims(ChannelLooks):
             names = {item.key_values for item in chosen.items} - {None}
             yield from Channels(self.sql).retire((queue, name) for name in names if name)
 
-    def _in_turn(self, queue: QueueRow, select: str, quantum: int, count: int) -> Steps[Chosen]:
-        sharing = Sharing(count, quantum, is_strict=queue.settings.serial)
-        walk = Walk(queue, select)
+    def _in_turn(self, walk: Walk, quantum: int, count: int) -> Steps[Chosen]:
+        sharing = Sharing(count, quantum, is_strict=walk.queue.settings.serial)
         found: list[ItemState] = []
         while sharing.left:
             some = yield from self._next_channels(walk, sharing.width)
@@ -76,14 +103,25 @@ class ChannelClaims(ChannelLooks):
         but: Sequence[ItemState],
     ) -> Steps[list[ItemState]]:
         """Take so many of each channel, beside what was taken already."""
-        asked = set(channels)
-        rows = yield self.sql.channel_items(
-            channels=[walk.ids[name] for name in channels],
-            each=each,
-            limit=sharing.left,
-            but=[item.id for item in but if item.key_values in asked],
-        )
+        asked: Sequence[str] = channels
+        limit = sharing.left
+        if walk.admission is not None:
+            # Some of what they have may not fit beside the rest: then others give instead.
+            open_ones = yield from walk.admission.open(channels)
+            asked = [name for name in channels if name in open_ones]
+            limit = each * len(asked)
+        known = set(asked)
+        rows: Sequence[Any] = ()
+        if asked:
+            rows = yield self.sql.channel_items(
+                channels=[walk.ids[name] for name in asked],
+                each=each,
+                limit=limit,
+                but=[item.id for item in but if item.key_values in known],
+            )
         ordered = sorted(rows, key=lambda row: (row["turn"], row["rank"], row["position"]))
+        if walk.admission is not None:
+            ordered = walk.admission.shared_out(ordered, sharing.left)
         items = [item_of(row, walk.queue.name) for row in ordered]
         sharing.note(channels, each, Counter(item.key_values or "" for item in items))
         return items
@@ -96,7 +134,7 @@ class ChannelClaims(ChannelLooks):
             if page:
                 walk.after = page[-1]["turn"]
             walk.is_over = len(page) < limit
-            rows = [row for row in page if selects(walk.select, row["key_values"])]
+            rows = [row for row in page if walk.takes(row["key_values"])]
             if walk.queue.settings.serial and rows:
                 free = yield from self._free_channels([row["channel"] for row in rows])
                 rows = [row for row in rows if row["channel"] in free]
@@ -113,7 +151,8 @@ class ChannelClaims(ChannelLooks):
         )
         return {row["channel"] for row in locked} - {row["channel"] for row in blocked}
 
-    def _in_line(self, queue: QueueRow, select: str | None, count: int) -> Steps[Chosen]:
+    def _in_line(self, walk: Walk, select: str | None, count: int) -> Steps[Chosen]:
+        queue, admission = walk.queue, walk.admission
         found: list[ItemState] = []
         used: set[int] = set()
         rank = position = FIRST
@@ -122,12 +161,24 @@ class ChannelClaims(ChannelLooks):
             page = yield self.sql.line_items(
                 queue=queue.id, rank=rank, position=position, limit=limit
             )
-            wanted = [row for row in page if _is_selected(row, select)]
+            wanted = [
+                row
+                for row in page
+                if _is_selected(row, select) and row["key_values"] not in walk.held
+            ]
             if queue.settings.serial:
                 wanted = yield from self._one_of_each(wanted, used)
+            if admission is not None and wanted:
+                open_ones = yield from admission.open(channels_of(wanted))
+                wanted = [row for row in wanted if row["key_values"] in open_ones]
             while wanted and len(found) < count:
-                some, wanted = wanted[: count - len(found)], wanted[count - len(found) :]
-                rows = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                most = count - len(found)
+                if admission is not None:
+                    wanted = [row for row in wanted if admission.fits(row["key_values"])]
+                some, wanted = wanted[:most], wanted[most:]
+                rows: Sequence[Any] = yield self.sql.pending_items(ids=[row["id"] for row in some])
+                if admission is not None:
+                    rows = admission.shared_out(rows, most)
                 found += [item_of(row, queue.name) for row in rows]
             if len(page) < limit:
                 break
@@ -152,14 +203,22 @@ class ChannelClaims(ChannelLooks):
 class Walk:
     """A walk over the channels of a queue, in the order of their turns."""
 
-    def __init__(self, queue: QueueRow, select: str) -> None:
+    def __init__(
+        self, queue: QueueRow, select: str, held: Mapping[str, int], admission: Admission | None
+    ) -> None:
         self.queue = queue
-        self.select = select
+        self.held = held
+        self.admission = admission
+        self._select = select
         self.after = FIRST
         self.is_over = False
         self.waiting: deque[str] = deque()
         self.ids: dict[str, int] = {}
         self._page = SMALL_PAGE
+
+    def takes(self, channel: str) -> bool:
+        """Whether a channel is selected, and not held."""
+        return channel not in self.held and selects(self._select, channel)
 
     def next_page(self, count: int) -> int:
         """How many channels to look at: more each time, since few seem to be selected."""

@@ -9,7 +9,7 @@ from headrace.contract.items import ChannelRow, Deleted
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
-from headrace.drivers.relational.sql import Finally, Many
+from headrace.drivers.relational.sql import Announce, Finally, Many
 from headrace.model.channels import selects
 from headrace.model.items import State
 
@@ -25,12 +25,8 @@ class ChannelLooks(QueueBase):
         def steps() -> Steps[list[ChannelRow]]:
             row = yield from self.queue_row(queue)
             found = yield from self._selected_channels(row, select, after, limit)
-            return [
-                ChannelRow(
-                    key_values=row["key_values"], waiting=row["waiting"], active=row["active"]
-                )
-                for row in found
-            ]
+            fields = ChannelRow.__struct_fields__
+            return [ChannelRow(**{field: row[field] for field in fields}) for row in found]
 
         return Op("channels", steps, writes=False)
 
@@ -41,7 +37,9 @@ class ChannelLooks(QueueBase):
         found: list[Any] = []
         most = limit if select is None else PAGE
         while len(found) < limit:
-            page = yield self.sql.list_channels(queue=queue.id, after=after, limit=most)
+            page = yield self.sql.list_channels(
+                queue=queue.id, after=after, limit=most, now=queue.now
+            )
             found += [row for row in page if select is None or selects(select, row["key_values"])]
             if len(page) < most:
                 break
@@ -91,6 +89,32 @@ class ChannelLooks(QueueBase):
         idle = yield self.sql.idle_channels(queue=queue.id, at=at, limit=limit)
         if idle:
             yield from self._drop_channels([row["id"] for row in idle])
+
+    def hold_channel(
+        self, queue: str, key_values: str, until: int | None, for_ms: int | None
+    ) -> Op[int | None]:
+        def steps() -> Steps[int | None]:
+            row = yield from self.open_queue(queue)
+            end = until if for_ms is None else row.now + for_ms
+            if end is None:
+                yield self.sql.end_hold(queue=row.id, key_values=key_values)
+                yield Announce(frozenset({f"queue/{queue}"}))
+                notices = self.notifications([f"queue/{queue}"])
+                if notices:
+                    yield Finally(tuple(notices))
+                return None
+            held = yield self.sql.hold_channel(queue=row.id, key_values=key_values, until=end)
+            later: int = held[0]["until"]
+            return later
+
+        return Op("hold_channel", steps, repeatable=True)
+
+    def channel_hold(self, queue: str, key_values: str) -> Op[int | None]:
+        def steps() -> Steps[int | None]:
+            row = yield from self.queue_row(queue)
+            return (yield from self.held_until(row, key_values))
+
+        return Op("channel_hold", steps, writes=False)
 
     def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:
         def steps() -> Steps[list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
+from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.channel_claims import ChannelClaims
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.pushes import Pushes
@@ -62,18 +63,32 @@ class Claims(ChannelClaims, Pushes):
         """A claim on an open queue, of which some items are taken already."""
         count = take.count - but
         promoted = yield from self._promote(queue)
-        chosen = yield from self.next_items(queue, take, count)
-        if len(chosen.items) < count and (yield from self._end_leases(queue, MOST_EXPIRED)):
-            chosen = yield from self.next_items(queue, take, count)
+        admission = yield from self._admission(queue)
+        chosen = yield from self.next_items(queue, take, count, admission)
+        is_short = len(chosen.items) < count and admission is None
+        if is_short and (yield from self._end_leases(queue, MOST_EXPIRED)):
+            chosen = yield from self.next_items(queue, take, count, None)
         items = [self._taken(item, queue, take) for item in chosen.items]
         if items:
             yield Finally((Many.of(self.sql.hand_out_items, [_claim(item) for item in items]),))
             yield from self.had_their_turn(queue, chosen)
         yield from self._count_claims(queue, promoted, len(items))
-        due = None
+        due = room_at = None
         if len(items) < count:
-            due = yield from self._next_due(queue, items)
+            due = yield from self._next_due(queue, items, chosen.next_at)
+        if admission is not None:
+            room_at = yield from admission.close(is_short=len(items) < count)
+        due = min((time for time in (due, room_at) if time is not None), default=None)
         return taking(queue, items, due)
+
+    def _admission(self, queue: QueueRow) -> Steps[Admission | None]:
+        """What limits let through, if there are any on what is handed out."""
+        limits = yield from self.limits_of(queue)
+        if not limits.has(queue.name, "running"):
+            return None
+        # Leases that are over hold room.
+        ended = yield from self._end_leases(queue, MOST_EXPIRED)
+        return Admission(self.sql, queue, limits, holds_some=bool(ended))
 
     def _taken(self, item: ItemState, queue: QueueRow, take: Take) -> ItemState:
         lease = rules.lease_ms(queue.settings, take.lease_ms, item)
@@ -119,9 +134,11 @@ class Claims(ChannelClaims, Pushes):
         ledger.count(queue, picked=picked)
         yield from ledger.write()
 
-    def _next_due(self, queue: QueueRow, items: Sequence[ItemState]) -> Steps[int | None]:
+    def _next_due(
+        self, queue: QueueRow, items: Sequence[ItemState], held_until: int | None
+    ) -> Steps[int | None]:
         [row] = yield self.sql.next_times(queue=queue.id)
-        times = [row["due"], row["lease"], *(item.lease_until for item in items)]
+        times = [row["due"], row["lease"], held_until, *(item.lease_until for item in items)]
         return min((time for time in times if time is not None), default=None)
 
     def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[list[Settled]]:
@@ -170,6 +187,8 @@ class Claims(ChannelClaims, Pushes):
             return None
         if any(outcome.kind != "complete" or outcome.failure is not None for outcome in outcomes):
             return None
+        if any(outcome.held_until(queue.now) is not None for outcome in outcomes):
+            return None
         ids = Counter(outcome.item for outcome in outcomes)
         if len(ids) < len(outcomes):
             return None
@@ -177,10 +196,12 @@ class Claims(ChannelClaims, Pushes):
         for outcome in outcomes:
             tokens.setdefault(outcome.token, []).append(outcome.item)
         gone: set[int] = set()
+        ledger = self.ledger()
         for token, items in tokens.items():
             rows = yield self.sql.complete_items(queue=queue.id, ids=items, token=token)
             gone |= {row["id"] for row in rows}
-        ledger = self.ledger()
+            for row in rows:
+                ledger.ended_out(queue, row["key_values"])
         ledger.count(queue, active=-len(gone), processed=len(gone))
         yield from ledger.write()
         left = [outcome for outcome in outcomes if outcome.item not in gone]
@@ -196,6 +217,7 @@ class Claims(ChannelClaims, Pushes):
         items: dict[int, ItemState] = {row["id"]: item_of(row, queue.name) for row in found}
         ledger = self.ledger()
         answers = []
+        holds: dict[str, int] = {}
         for outcome in outcomes:
             item = items.get(outcome.item)
             if item is None or item.token != outcome.token:
@@ -203,7 +225,13 @@ class Claims(ChannelClaims, Pushes):
                 continue
             del items[outcome.item]
             answers.append((yield from self._settle_one(ledger, queue, item, outcome)))
+            until = outcome.held_until(queue.now)
+            if until is not None and item.key_values is not None:
+                holds[item.key_values] = max(until, holds.get(item.key_values, until))
         yield from self._write_parts(ledger)
+        # In one order, whoever does it.
+        for name, until in sorted(holds.items()):
+            yield self.sql.hold_channel(queue=queue.id, key_values=name, until=until)
         lost = [
             (answer.item, outcome.token)
             for answer, outcome in zip(answers, outcomes, strict=True)
@@ -233,7 +261,9 @@ class Claims(ChannelClaims, Pushes):
             waiting = yield from self.become(ledger, queue, item, verdict, queue.now)
         if waiting is not None:
             is_due = waiting.state == State.PENDING
-            return Settled(item.id, "pending" if is_due else "planned", waiting.next_execution)
+            until = outcome.held_until(queue.now)
+            due = waiting.next_execution if until is None else until
+            return Settled(item.id, "pending" if is_due else "planned", due)
         if isinstance(verdict, Ended):
             return Settled(item.id, "completed" if verdict.state == State.COMPLETED else "dead")
         return Settled(item.id, "dropped")

@@ -8,6 +8,7 @@ errors, and one row of counts per queue.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -17,12 +18,14 @@ from headrace.contract.op import Steps
 from headrace.contract.values import Part
 from headrace.drivers.relational.queues import rows, turning
 from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.queues.totals import Totals
 from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Announce, Finally, Many, Sql, Statement
 from headrace.model import items as rules
-from headrace.model.channels import unblocks
+from headrace.model.channels import is_updateable, unblocks
 from headrace.model.failures import Failure, encode_failure
 from headrace.model.items import ItemState, State
+from headrace.model.limiting import Limits
 
 STATES = {
     State.DEAD: "dead",
@@ -50,9 +53,16 @@ class Entry:
 class Ledger:
     """The changes of one operation. New items have ids below zero until they are written."""
 
-    def __init__(self, sql: Sql, *, retires: bool = True) -> None:
+    def __init__(
+        self,
+        sql: Sql,
+        *,
+        retires: bool = True,
+        limits_of: Callable[[QueueRow], Steps[Limits]] | None = None,
+    ) -> None:
         self.sql = sql
         self.retires = retires
+        self.totals = Totals(sql, limits_of)
         self.channels = turning.Channels(sql)
         self.entries: dict[int, Entry] = {}
         self.ended: list[tuple[QueueRow, EndedItem]] = []
@@ -92,6 +102,10 @@ class Ledger:
                 self.announced.add(f"queue/{queue.name}")
         if queue.settings.serial and before is not None and unblocks(before, after):
             self.announced.add(f"queue/{queue.name}")
+
+    def ended_out(self, queue: QueueRow, channel: str | None) -> None:
+        """An item that was out has gone, by a statement of its own."""
+        self.totals.shift(queue, channel, running=-1, enqueued=-1)
 
     def add(
         self, queue: QueueRow, document: rules.Document, now: int, *, must_come: bool = False
@@ -264,12 +278,29 @@ class Ledger:
             numbers = {name: counts[name] for name in COUNTED}
             if any(numbers.values()):
                 statements.append(self.sql.add_tally(queue=queue, **numbers))
-        if self.announced:
-            yield Announce(frozenset(self.announced))
         if statements:
             yield Finally(tuple(statements))
         yield from self._take_turns()
+        # The last locks of all: whoever has a total waits for nothing else.
+        self._shift_totals(got)
+        self.announced |= yield from self.totals.write()
+        if self.announced:
+            yield Announce(frozenset(self.announced))
         return got
+
+    def _shift_totals(self, got: dict[int, int]) -> None:
+        """The one place where slots are given back: whatever an item was, and is now."""
+        for id, entry in self.entries.items():
+            if entry.before is None and id < 0 and id not in got:
+                continue
+            queue = entry.queue
+            if queue.id in self.channels.marked:
+                queue = queue._replace(limits=self.channels.marked[queue.id])
+            for item, sign in ((entry.before, -1), (entry.after, 1)):
+                if item is not None:
+                    is_out = item.state == State.ACTIVE
+                    running = sign if is_out else 0
+                    self.totals.shift(queue, item.key_values, running=running, enqueued=sign)
 
     def hold_channels(self) -> Steps[None]:
         """Find or make the channels of what comes to be in one, or in its line.
@@ -278,7 +309,9 @@ class Ledger:
         """
         for entry in self._coming():
             assert entry.after is not None
-            self.channels.want(entry.queue, entry.after.key_values)
+            self.channels.want(
+                entry.queue, entry.after.key_values, updateable=is_updateable(entry.after)
+            )
         yield from self.channels.hold()
 
     def channel_of(self, queue: QueueRow, item: ItemState) -> int:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
-from headrace.drivers.relational.queues.rows import item_of, queue_of, text_of
+from headrace.drivers.relational.queues.rows import QueueRow, item_of, queue_of, text_of
 from headrace.drivers.relational.sql import Announce
 from headrace.model import items as rules
 from headrace.model import refusals
@@ -125,6 +125,8 @@ class Lives(QueueBase):
             info = replace(queue.info, is_paused=False, paused_by=None)
             yield from self.save_queue(queue._replace(is_live=False, held_until=None, info=info))
             return live
+        if queue.limits:
+            yield from self._give_back_all(queue)
         yield (
             self.sql.remove_all_items(queue=queue.id),
             self.sql.remove_all_ended(queue=queue.id),
@@ -135,9 +137,20 @@ class Lives(QueueBase):
             self.sql.remove_all_turns(queue=queue.id),
             self.sql.remove_all_channels(queue=queue.id),
             self.sql.remove_all_gone(queue=queue.id),
+            self.sql.remove_all_holds(queue=queue.id),
             self.sql.remove_queue(queue=queue.id),
         )
         return live
+
+    def _give_back_all(self, queue: QueueRow) -> Steps[None]:
+        """Take all items of a queue out of the totals that they count in."""
+        ledger = self.ledger()
+        for is_running in (True, False):
+            rows = yield self.sql.count_held(queues=[queue.id], is_running=is_running)
+            for row in rows:
+                on = "running" if is_running else "enqueued"
+                ledger.totals.shift(queue, row["key_values"], **{on: -row["count"]})
+        yield from ledger.write()
 
     def queue_defaults(self) -> Op[QueueSettings]:
         return Op("queue_defaults", self.defaults, writes=False)

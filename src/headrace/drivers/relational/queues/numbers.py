@@ -15,6 +15,7 @@ from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.model.channels import GONE_SECONDS
 from headrace.model.failures import Failure
 from headrace.model.items import State
+from headrace.model.limits import ALL
 
 SAMPLE_MS = 60_000
 # Channels that are empty are kept for so long from when they were made, since most come back.
@@ -162,6 +163,10 @@ class Numbers(Claims, Lives):
         gone += len((yield self.sql.drop_gone(queue=id, at=at, limit=limit)))
         if queue.info.has_channels:
             yield from self.drop_idle_channels(queue, _before(queue, IDLE_SECONDS), limit)
+            yield self.sql.drop_holds(queue=id, now=queue.now)
+        if queue.limits:
+            scopes = [queue.name, ALL]
+            yield self.sql.drop_buckets(queues=scopes, limit=limit, now=queue.now)
         if settings.unique == "window":
             at = _before(queue, settings.unique_window)
             gone += len((yield self.sql.drop_used(queue=id, at=at, limit=limit)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headrace.contract.items import (
     Note,
@@ -17,15 +18,17 @@ from headrace.contract.items import (
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
+from headrace.drivers.relational.queues.buckets import Buckets
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, item_of, plain_values
 from headrace.drivers.relational.queues.turning import take_turns
-from headrace.drivers.relational.sql import Many, Sql
+from headrace.drivers.relational.sql import MakeStatement, Many, Sql
 from headrace.errors import QueueFull
 from headrace.model import items as rules
 from headrace.model.channels import is_behind, is_replaceable, is_updateable
-from headrace.model.filling import check_room, limit_of
+from headrace.model.filling import check_limits, check_room, limit_of
 from headrace.model.items import Document, ItemState, State
+from headrace.model.limiting import Limits, Room
 
 NEVER = -1
 """A time before all others."""
@@ -41,9 +44,10 @@ class PushKeys(Keys[PushOutcome]):
 class Pushing:
     """One call's documents on their way in: who has which subject, and what became of each."""
 
-    def __init__(self, call: PushCall, queue: QueueRow) -> None:
+    def __init__(self, call: PushCall, queue: QueueRow, limits: Limits | None) -> None:
         self.call = call
         self.queue = queue
+        self.limits = limits
         self.ids = [0] * len(call.documents)
         self.notes: dict[int, Note] = {}
         self.live: dict[str, ItemState] = {}
@@ -113,48 +117,122 @@ class Pushes(QueueBase):
         queue = yield from self.made_queue(call.queue)
         if queue.settings.is_limited:
             yield self.sql.push_alone(queue=queue.id)
+        limits = yield from self._push_limits(queue, call)
         if call.mode == "push" and all(
             doc.subject is None and doc.key_values is None for doc in call.documents
         ):
-            return (yield from self._push_plain(queue, call.documents))
-        pushing = Pushing(call, queue)
+            return (yield from self._push_plain(queue, call.documents, limits))
+        is_counted = queue.settings.is_limited or limits is not None
+        if call.mode == "push" and not is_counted and call.documents:
+            pushed = yield from self._push_to_channels(queue, call.documents)
+            if pushed is not None:
+                return pushed
+        pushing = Pushing(call, queue, limits)
         left = list(range(len(call.documents)))
-        is_checked = not queue.settings.is_limited
+        is_checked = not queue.settings.is_limited and limits is None
         while left:
             # Others may take a subject between our look and our insert: then we look again.
             left = yield from self._push_some(pushing, left, is_checked=is_checked)
             is_checked = True
         return pushing.outcome()
 
-    def _push_plain(self, queue: QueueRow, documents: Sequence[Document]) -> Steps[Pushed]:
+    def _push_limits(self, queue: QueueRow, call: PushCall) -> Steps[Limits | None]:
+        """The rules, if there are any on what is enqueued."""
+        if not queue.limits and not queue.info.has_channels:
+            if all(document.key_values is None for document in call.documents):
+                return None
+            # Its first channel: rules may apply from now on.
+            [row] = yield self.sql.limit_version()
+            queue = queue._replace(limits=row["version"])
+        limits = yield from self.limits_of(queue)
+        return limits if limits.has(queue.name, "enqueued") else None
+
+    def _push_plain(
+        self, queue: QueueRow, documents: Sequence[Document], limits: Limits | None
+    ) -> Steps[Pushed]:
         """Take in documents that nothing can be in the way of."""
         if not documents:
             return Pushed(())
-        if queue.settings.is_limited:
-            yield from self._check_room(queue, Counter({None: len(documents)}))
+        yield from self._check_room(queue, limits, Counter({None: len(documents)}))
         values = [
             plain_values(document, queue, document.due_at(queue.now)) for document in documents
         ]
+        return Pushed((yield from self._add_plain(self.ledger(), queue, values)))
+
+    def _add_plain(
+        self,
+        ledger: Ledger,
+        queue: QueueRow,
+        values: list[dict[str, Any]],
+        add: MakeStatement | None = None,
+    ) -> Steps[tuple[int, ...]]:
+        """Write new items that have no subject, and count them; their ids."""
         due = [row for row in values if row["state"] == State.PENDING]
         turns = (yield from take_turns(self.sql, len(due))) if due else []
         discipline = queue.settings.discipline
         for row, turn in zip(due, turns, strict=True):
             row["position"] = rules.place_of(discipline, turn)
-        written = yield Many.of(self.sql.add_plain_items, values)
+        written = yield Many.of(add or self.sql.add_plain_items, values)
         ids = sorted(row["id"] for row in written)
         if not ids:
             # Numbered in a row, and only the last number is told.
             [last] = yield self.sql.last_item()
             ids = list(range(last["id"] - len(values) + 1, last["id"] + 1))
-        ledger = self.ledger()
         ledger.count(queue, entered=len(ids), pending=len(due), planned=len(ids) - len(due))
         if due:
             ledger.announced.add(f"queue/{queue.name}")
+        for channel, count in Counter(row.get("key_values") for row in values).items():
+            ledger.totals.shift(queue, channel, enqueued=count)
         yield from ledger.write()
-        return Pushed(tuple(ids))
+        return tuple(ids)
 
-    def _check_room(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
+    def _push_to_channels(
+        self, queue: QueueRow, documents: Sequence[Document]
+    ) -> Steps[Pushed | None]:
+        """Take in documents for channels, if nothing can be in the way of any, and they replace
+        nothing."""
+        if any(doc.subject is not None or doc.key_values is None for doc in documents):
+            return None
+        if any(is_updateable(doc) for doc in documents):
+            return None
+        ledger = self.ledger()
+        channels = ledger.channels
+        channels.note(queue)
+        for document in documents:
+            channels.want(queue, document.key_values)
+        yield from channels.hold()
+        if channels.are_updateable:
+            return None
+        values = [
+            plain_values(document, queue, document.due_at(queue.now))
+            | {
+                "channel": channels.id_of(queue, document.key_values),
+                "key_values": document.key_values,
+            }
+            for document in documents
+        ]
+        ids = yield from self._add_plain(ledger, queue, values, self.sql.add_channel_items)
+        yield from channels.join(
+            (queue, row["key_values"]) for row in values if row["state"] == State.PENDING
+        )
+        return Pushed(ids)
+
+    def _check_room(
+        self, queue: QueueRow, limits: Limits | None, news: Counter[str | None]
+    ) -> Steps[None]:
         """Refuse new items, by channel, that the queue has no room for."""
+        if queue.settings.is_limited:
+            yield from self._check_sizes(queue, news)
+        if limits is not None and news:
+            wanted = {
+                bucket
+                for channel in news
+                for bucket in limits.bounds(queue.name, channel, "enqueued").buckets
+            }
+            used = yield from Buckets(self.sql, queue.now).lock(wanted)
+            check_limits(queue.name, limits, Room(used), news)
+
+    def _check_sizes(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
         if queue.settings.metrics:
             [row] = yield self.sql.sum_tallies(queue=queue.id)
             held = row["planned"] + row["pending"] + row["active"]
@@ -191,7 +269,7 @@ class Pushes(QueueBase):
         if not is_checked:
             # What has to be looked at again may be new as well.
             news = ledger.news() + Counter(call.documents[index].key_values for index in later)
-            yield from self._check_room(pushing.queue, news)
+            yield from self._check_room(pushing.queue, pushing.limits, news)
         yield from self._take_subjects(pushing, ledger)
         if ledger.parts:
             yield from self.append(ledger.parts)
@@ -295,7 +373,9 @@ class Pushes(QueueBase):
         if not wanted:
             return
         names = sorted(name for name in wanted if name is not None)
-        found = yield self.sql.last_in_line(queue=queue.id, names=names)
+        # A document may have to give its place to another of the same call.
+        certain = sorted({doc.key_values or "" for doc in documents if is_updateable(doc)})
+        found = yield self.sql.last_in_line(queue=queue.id, names=names, certain=certain)
         last = {row["key_values"]: item_of(row, queue.name) for row in found}
         updateable = sorted(item.id for item in last.values() if is_updateable(item))
         if updateable:

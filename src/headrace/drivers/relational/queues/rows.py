@@ -41,6 +41,8 @@ class QueueRow(NamedTuple):
     is_live: bool
     held_until: int | None
     now: int
+    # The version of the rules that may concern its items; 0 if there is none.
+    limits: int = 0
 
     @property
     def name(self) -> str:
@@ -66,7 +68,9 @@ def queue_of(row: Row) -> QueueRow:
         paused_by=row["paused_by"],
         has_channels=bool(row["has_channels"]),
     )
-    return QueueRow(row["id"], info, bool(row["is_live"]), row["held_until"], row["now"])
+    return QueueRow(
+        row["id"], info, bool(row["is_live"]), row["held_until"], row["now"], row["limits"]
+    )
 
 
 def settings_of(text: str) -> QueueSettings:

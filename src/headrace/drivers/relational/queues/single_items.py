@@ -78,7 +78,10 @@ class SingleItems(QueueBase):
             before = 0
             if state.state != State.ACTIVE:
                 before = yield from self._before(row, item)
-            return Place(item=state, before=before, now=row.now)
+            held = None
+            if state.key_values is not None:
+                held = yield from self.held_until(row, state.key_values)
+            return Place(item=state, before=before, now=row.now, held_until=held)
 
         return Op("place", steps, writes=False)
 

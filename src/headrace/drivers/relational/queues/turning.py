@@ -33,14 +33,22 @@ class Channels:
         self._ids: dict[tuple[int, str], int] = {}
         self._wanted: dict[int, tuple[QueueRow, set[str]]] = {}
         self._unmarked: set[int] = set()
+        # By which rules the items of queues count that have just got their first channel.
+        self.marked: dict[int, int] = {}
+        self._updateable: set[str] = set()
+        self.are_updateable = False
 
     def id_of(self, queue: QueueRow, name: str | None) -> int:
         """The number of a channel that is held; 0 for none."""
         return 0 if name is None else self._ids[queue.id, name]
 
-    def want(self, queue: QueueRow, name: str | None) -> None:
-        """A channel is to be held."""
-        if name is not None and (queue.id, name) not in self._ids:
+    def want(self, queue: QueueRow, name: str | None, *, updateable: bool = False) -> None:
+        """A channel is to be held; perhaps for an item that gives its place to newer ones."""
+        if name is None:
+            return
+        if updateable:
+            self._updateable.add(name)
+        if (queue.id, name) not in self._ids:
             self._wanted.setdefault(queue.id, (queue, set()))[1].add(name)
 
     def note(self, queue: QueueRow) -> None:
@@ -52,7 +60,11 @@ class Channels:
         """Find those that are wanted, or make them."""
         sql = self._sql
         for id in sorted(self._unmarked):
-            yield sql.mark_channels(queue=id)
+            # Rules that change meanwhile would miss the queue.
+            yield sql.enter_limits()
+            marked = yield sql.mark_channels(queue=id)
+            if marked:
+                self.marked[id] = marked[0]["limits"]
         self._unmarked = set()
         for queue, wanted in self._wanted.values():
             names = sorted(wanted)
@@ -64,6 +76,14 @@ class Channels:
                     sql.hold_channels(queue=queue.id, names=names),
                 )
             self._ids |= {(queue.id, row["key_values"]): row["id"] for row in rows}
+            self.are_updateable |= any(row["has_updateable"] for row in rows)
+            unknown = [
+                row["id"]
+                for row in rows
+                if row["key_values"] in self._updateable and not row["has_updateable"]
+            ]
+            if unknown:
+                yield Finally((sql.mark_updateable(channels=unknown),))
         self._wanted = {}
 
     def join(self, coming: Iterable[tuple[QueueRow, str | None]]) -> Steps[None]:

@@ -16,7 +16,8 @@ def judged(ledger: Ledger, queue: QueueRow, item: ItemState, outcome: Outcome) -
     """What becomes of the item; what happened is entered in the ledger."""
     now = queue.now
     if outcome.kind == "release":
-        return rules.released(item, now)
+        until = outcome.held_until(now)
+        return rules.released(item, now) if until is None else rules.held_back(item, until, now)
     settings, kind = queue.settings, outcome.kind
     payload = None if outcome.payload is None else (outcome.payload, outcome.format)
     failure, due = outcome.failure, outcome.due

@@ -22,6 +22,13 @@ from headrace.push_items(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
     :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
+-- name: push_to_channels
+-- Push new documents to channels; answers nothing if the queue is not as it was known.
+select id as appended, subject
+from headrace.push_to_channels(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel, :names, :homes,
+    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
+
 -- name: push_one_at_once
 -- Push one new document; answers nothing if the queue is not as it was known.
 select id as appended, subject
@@ -38,6 +45,16 @@ select answer as held, next_due, clock, rank, id, payload, format, subject, prio
 from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
     :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint);
+
+-- name: claim_in_turn
+-- Claim items of channels that take turns; answers nothing if there is no such queue.
+select answer as held, next_due, clock, line, id, payload, format, subject, priority, state,
+       position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
+       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
+       successor, key_values
+from headrace.claim_in_turn(
+    :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
+    :is_strict, string_to_array(:channels, ',')::integer[], :are_all, :takes_any, :now::bigint);
 
 -- name: complete_at_once
 -- Complete items of one claim; the ids of those that were held by it and have no successor.

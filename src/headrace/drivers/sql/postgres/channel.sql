@@ -1,16 +1,29 @@
 -- Statements on channels.
 
 -- name: mark_channels
--- Remember that a queue has channels: claims go another way from now on.
-update headrace.queue set has_channels = true, version = version + 1
-where id = :queue and not has_channels;
+-- Remember that a queue has channels: claims go another way from now on, and rules apply.
+update headrace.queue q
+set has_channels = true, version = q.version + 1,
+    limits = coalesce((select v.version from headrace.limit_version v
+                       where exists (select from headrace.limit_rule r
+                                     where r.queue in ('*', q.name))), 0)
+where q.id = :queue and not q.has_channels
+returning q.limits;
 
 -- name: hold_channels
 -- Channels by name, which stay until the end of the transaction.
-select id, key_values from headrace.channel
-where queue = :queue and key_values = any(:names::text[])
-order by id
-for key share;
+select h.id, n.name as key_values, h.has_updateable
+from unnest(:names::text[]) as n (name)
+cross join lateral (
+    select c.id, c.has_updateable from headrace.channel c
+    where c.queue = :queue and c.key_values = n.name
+    for key share
+) h;
+
+-- name: mark_updateable
+-- Remember that channels have items that give their place to newer ones.
+update headrace.channel set has_updateable = true
+where id = any(:channels::integer[]) and not has_updateable;
 
 -- name: add_channels
 -- Make channels that are not there.
@@ -108,7 +121,8 @@ cross join lateral (
 limit :limit;
 
 -- name: last_in_line
--- The last items in line of some channels.
+-- The last items in line of some channels, where any item may have to give its place, and of
+-- some for certain.
 select i.id, i.payload, i.format, i.subject, i.priority, i.state, i.position, i.next_execution,
        i.waiting_since, i.created_at, i.attempts, i.crashes, i.iterations, i.last_iteration,
        i.headers, i.overrides, i.token, i.lease_until, i.claimed_at, i.worker, i.error,
@@ -120,7 +134,8 @@ cross join lateral (
     order by f.rank desc, f.position desc
     limit 1
 ) i
-where c.queue = :queue and c.key_values = any(:names::text[]);
+where c.queue = :queue and c.key_values = any(:names::text[])
+  and (c.has_updateable or c.key_values = any(:certain::text[]));
 
 -- name: push_alone
 -- See to it that nobody else pushes to a queue whose items are counted, until the transaction ends.
@@ -167,7 +182,9 @@ select c.id, c.key_values,
        (select count(*) from headrace.item i
         where i.channel = c.id and i.channel <> 0 and i.state in (0, 1)) as waiting,
        (select count(*) from headrace.item i
-        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active
+        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active,
+       (select h.until from headrace.channel_hold h
+        where h.queue = c.queue and h.key_values = c.key_values and h.until > :now) as held_until
 from headrace.channel c
 where c.queue = :queue and c.key_values > :after
   and exists (select from headrace.item i where i.channel = c.id and i.channel <> 0)
@@ -187,7 +204,7 @@ for no key update;
 -- name: lock_channels
 -- Channels that nothing is pushed to meanwhile.
 select id from headrace.channel where id = any(:channels::integer[])
-order by id
+order by key_values
 for update;
 
 -- name: add_gone
@@ -240,3 +257,31 @@ delete from headrace.channel where queue = :queue;
 -- name: remove_all_gone
 -- Forget what went with channels of a queue.
 delete from headrace.gone where queue = :queue;
+
+-- name: hold_channel
+-- Hold a channel until a time, or for longer.
+insert into headrace.channel_hold (queue, key_values, until) values (:queue, :key_values, :until)
+on conflict (queue, key_values) do update
+    set until = greatest(headrace.channel_hold.until, excluded.until)
+returning until;
+
+-- name: end_hold
+-- Hold a channel no longer.
+delete from headrace.channel_hold where queue = :queue and key_values = :key_values;
+
+-- name: find_hold
+-- Until when a channel is held, if it is.
+select until from headrace.channel_hold
+where queue = :queue and key_values = :key_values and until > :now;
+
+-- name: held_channels
+-- The channels of a queue that are held, and until when.
+select key_values, until from headrace.channel_hold where queue = :queue and until > :now;
+
+-- name: drop_holds
+-- Forget holds that have ended.
+delete from headrace.channel_hold where queue = :queue and until <= :now;
+
+-- name: remove_all_holds
+-- Forget all holds of a queue.
+delete from headrace.channel_hold where queue = :queue;

@@ -69,6 +69,38 @@ from rows from (
 order by r.n
 returning id;
 
+-- name: add_channel_items
+-- New items of channels, without a subject.
+insert into headrace.item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides, channel, key_values
+)
+select r.queue::integer, r.rank::integer, coalesce(r.payload, ''), r.format::smallint,
+       r.priority::integer, r.state::smallint, r.position::bigint,
+       r.next_execution::bigint, r.waiting_since::bigint, r.created_at::bigint,
+       r.headers, r.overrides, r.channel::integer, r.key_values
+from rows from (
+    string_to_table(:queue, E'\x1e', E'\x15'),
+    string_to_table(:rank, E'\x1e', E'\x15'),
+    string_to_table(:payload, E'\x1e', E'\x15'),
+    string_to_table(:format, E'\x1e', E'\x15'),
+    string_to_table(:priority, E'\x1e', E'\x15'),
+    string_to_table(:state, E'\x1e', E'\x15'),
+    string_to_table(:position, E'\x1e', E'\x15'),
+    string_to_table(:next_execution, E'\x1e', E'\x15'),
+    string_to_table(:waiting_since, E'\x1e', E'\x15'),
+    string_to_table(:created_at, E'\x1e', E'\x15'),
+    string_to_table(:headers, E'\x1e', E'\x15'),
+    string_to_table(:overrides, E'\x1e', E'\x15'),
+    string_to_table(:channel, E'\x1e', E'\x15'),
+    string_to_table(:key_values, E'\x1e', E'\x15')
+) with ordinality as r (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides, channel, key_values, n
+)
+order by r.n
+returning id;
+
 -- name: last_item
 -- The id of the item that was added last.
 select lastval() as id;
@@ -158,7 +190,7 @@ delete from headrace.item where queue = :queue and id = any(:ids::bigint[]);
 -- Take out items of one claim that are done and are not kept; those with a successor stay.
 delete from headrace.item
 where queue = :queue and id = any(:ids::bigint[]) and token = :token and successor is null
-returning id;
+returning id, key_values;
 
 -- name: extend_items
 -- Let claims last longer.

@@ -7,7 +7,7 @@ select coalesce(:now::bigint, headrace.clock()) as now;
 -- name: find_queue
 -- A queue by name, dropped ones with data included, and the clock.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where name = :name;
@@ -15,7 +15,7 @@ where name = :name;
 -- name: lock_queue
 -- The same, and nobody else changes it meanwhile.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where name = :name
@@ -23,8 +23,11 @@ for no key update;
 
 -- name: add_queue
 -- Make a queue unless the name is taken.
-insert into headrace.queue (name, settings, version, created_at, is_live, is_paused)
-values (:name, :settings, 1, :created_at, true, false)
+insert into headrace.queue (name, settings, version, created_at, is_live, is_paused, limits)
+values (:name, :settings, 1, :created_at, true, false,
+        coalesce((select v.version from headrace.limit_version v
+                  where exists (select 1 from headrace.limit_rule r
+                                where r.queue in ('*', :name) and r.key_values = '{}')), 0))
 on conflict (name) do nothing;
 
 -- name: save_queue
@@ -37,7 +40,7 @@ where id = :id;
 -- name: list_queues
 -- Queues by name.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where is_live and name > :after and name >= :prefix and starts_with(name, :prefix)

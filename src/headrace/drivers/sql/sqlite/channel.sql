@@ -1,14 +1,24 @@
 -- Statements on channels.
 
 -- name: mark_channels
--- Remember that a queue has channels: claims go another way from now on.
-update headrace_queue set has_channels = 1, version = version + 1
-where id = :queue and not has_channels;
+-- Remember that a queue has channels: claims go another way from now on, and rules apply.
+update headrace_queue
+set has_channels = 1, version = version + 1,
+    limits = coalesce((select v.version from headrace_limit_version v
+                       where exists (select 1 from headrace_limit_rule r
+                                     where r.queue in ('*', headrace_queue.name))), 0)
+where id = :queue and not has_channels
+returning limits;
 
 -- name: hold_channels
 -- Channels by name, which stay until the end of the transaction.
-select id, key_values from headrace_channel
+select id, key_values, has_updateable from headrace_channel
 where queue = :queue and key_values in (select value from json_each(:names));
+
+-- name: mark_updateable
+-- Remember that channels have items that give their place to newer ones.
+update headrace_channel set has_updateable = 1
+where id in (select value from json_each(:channels)) and not has_updateable;
 
 -- name: add_channels
 -- Make channels that are not there.
@@ -75,13 +85,15 @@ order by json_each.key, i.rank, i.position
 limit :limit;
 
 -- name: last_in_line
--- The last items in line of some channels.
+-- The last items in line of some channels, where any item may have to give its place, and of
+-- some for certain.
 select i.id, i.payload, i.format, i.subject, i.priority, i.state, i.position, i.next_execution,
        i.waiting_since, i.created_at, i.attempts, i.crashes, i.iterations, i.last_iteration,
        i.headers, i.overrides, i.token, i.lease_until, i.claimed_at, i.worker, i.error,
        i.successor, i.key_values
 from headrace_channel c cross join headrace_item i
 where c.queue = :queue and c.key_values in (select value from json_each(:names))
+  and (c.has_updateable or c.key_values in (select value from json_each(:certain)))
   and i.id = (select f.id from headrace_item f
               where f.channel = c.id and f.channel <> 0 and f.state = 1
               order by f.rank desc, f.position desc limit 1);
@@ -124,7 +136,9 @@ select c.id, c.key_values,
        (select count(*) from headrace_item i
         where i.channel = c.id and i.channel <> 0 and i.state in (0, 1)) as waiting,
        (select count(*) from headrace_item i
-        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active
+        where i.channel = c.id and i.channel <> 0 and i.state = 2) as active,
+       (select h.until from headrace_channel_hold h
+        where h.queue = c.queue and h.key_values = c.key_values and h.until > :now) as held_until
 from headrace_channel c
 where c.queue = :queue and c.key_values > :after
   and exists (select 1 from headrace_item i where i.channel = c.id and i.channel <> 0)
@@ -186,3 +200,31 @@ delete from headrace_channel where queue = :queue;
 -- name: remove_all_gone
 -- Forget what went with channels of a queue.
 delete from headrace_gone where queue = :queue;
+
+-- name: hold_channel
+-- Hold a channel until a time, or for longer.
+insert into headrace_channel_hold (queue, key_values, until) values (:queue, :key_values, :until)
+on conflict (queue, key_values) do update
+    set until = max(headrace_channel_hold.until, excluded.until)
+returning until;
+
+-- name: end_hold
+-- Hold a channel no longer.
+delete from headrace_channel_hold where queue = :queue and key_values = :key_values;
+
+-- name: find_hold
+-- Until when a channel is held, if it is.
+select until from headrace_channel_hold
+where queue = :queue and key_values = :key_values and until > :now;
+
+-- name: held_channels
+-- The channels of a queue that are held, and until when.
+select key_values, until from headrace_channel_hold where queue = :queue and until > :now;
+
+-- name: drop_holds
+-- Forget holds that have ended.
+delete from headrace_channel_hold where queue = :queue and until <= :now;
+
+-- name: remove_all_holds
+-- Forget all holds of a queue.
+delete from headrace_channel_hold where queue = :queue;

@@ -28,6 +28,18 @@ values (
     :next_execution, :waiting_since, :created_at, :headers, :overrides
 );
 
+-- name: add_channel_items
+-- New items of channels, without a subject.
+insert into headrace_item (
+    queue, rank, payload, format, priority, state, position, next_execution,
+    waiting_since, created_at, headers, overrides, channel, key_values
+)
+values (
+    :queue, :rank, :payload, :format, :priority, :state, :position,
+    :next_execution, :waiting_since, :created_at, :headers, :overrides, :channel,
+    :key_values
+);
+
 -- name: last_item
 -- The id of the item that was added last.
 select last_insert_rowid() as id;
@@ -86,7 +98,7 @@ delete from headrace_item where queue = :queue and id in (select value from json
 -- Take out items of one claim that are done and are not kept; those with a successor stay.
 delete from headrace_item
 where queue = :queue and id in (select value from json_each(:ids)) and token = :token and successor is null
-returning id;
+returning id, key_values;
 
 -- name: extend_items
 -- Let claims last longer.

@@ -7,7 +7,7 @@ select coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as i
 -- name: find_queue
 -- A queue by name, dropped ones with data included, and the clock.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_queue
 where name = :name;
@@ -15,15 +15,18 @@ where name = :name;
 -- name: lock_queue
 -- The same, and nobody else changes it meanwhile.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_queue
 where name = :name;
 
 -- name: add_queue
 -- Make a queue unless the name is taken.
-insert into headrace_queue (name, settings, version, created_at, is_live, is_paused)
-values (:name, :settings, 1, :created_at, true, false)
+insert into headrace_queue (name, settings, version, created_at, is_live, is_paused, limits)
+values (:name, :settings, 1, :created_at, true, false,
+        coalesce((select v.version from headrace_limit_version v
+                  where exists (select 1 from headrace_limit_rule r
+                                where r.queue in ('*', :name) and r.key_values = '{}')), 0))
 on conflict (name) do nothing;
 
 -- name: save_queue
@@ -36,7 +39,7 @@ where id = :id;
 -- name: list_queues
 -- Queues by name.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels,
+       has_channels, limits,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
 from headrace_queue
 where is_live and name > :after and name >= :prefix and substr(name, 1, length(:prefix)) = :prefix

@@ -320,7 +320,8 @@ from headrace.item where false;
 -- below the floor are passed over: after many claims under somebody's old snapshot they are
 -- full of rows that are gone. 'other' means that there is more to it, and nothing was done;
 -- 'short' that there are leases to end first, unless one takes any: what they give back may
--- stand before the rest. The first row says what is due next.
+-- stand before the rest. The first row says what is due next. Items in channels are left alone:
+-- a queue gets another version with its first one, but that may happen between two statements.
 create function headrace.claim_items(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
@@ -359,6 +360,7 @@ begin
         with due_now as materialized (
             select i.id from headrace.item i
             where i.queue = target.id and i.state = 0 and i.next_execution <= moment
+              and i.channel = 0
             order by i.next_execution, i.id
             limit 1000
             for no key update skip locked
@@ -375,19 +377,19 @@ begin
     if floor_position is null then
         chosen := array(
             select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1
+            where i.queue = target.id and i.state = 1 and i.channel = 0
             order by i.rank, i.position limit most
             for no key update skip locked);
     else
         chosen := array(
             select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1 and i.rank < floor_rank
+            where i.queue = target.id and i.state = 1 and i.channel = 0 and i.rank < floor_rank
             order by i.rank, i.position limit most
             for no key update skip locked);
         if cardinality(chosen) < most then
             more := array(
                 select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1
+                where i.queue = target.id and i.state = 1 and i.channel = 0
                   and i.rank = floor_rank and i.position >= floor_position
                 order by i.rank, i.position limit most - cardinality(chosen)
                 for no key update skip locked);
@@ -397,7 +399,7 @@ begin
             -- Short: then nothing is passed over.
             more := array(
                 select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.id <> all(chosen)
+                where i.queue = target.id and i.state = 1 and i.channel = 0 and i.id <> all(chosen)
                 order by i.rank, i.position limit most - cardinality(chosen)
                 for no key update skip locked);
             chosen := chosen || more;

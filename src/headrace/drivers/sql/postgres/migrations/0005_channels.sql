@@ -3,12 +3,14 @@
 -- key_values is the form of a channel's key-values: one text for the same keys and values. Rows
 -- stay for a while when their last item is gone: what has no items is no channel. Who puts
 -- something in line holds the row by a key share lock; who takes a channel out of the turns, or
--- removes it, locks it alone and looks again. No claim changes it.
+-- removes it, locks it alone and looks again. No claim changes it. It is remembered whether the
+-- channel has ever had an item that gives its place to newer ones.
 create table headrace.channel (
-    id         integer generated always as identity primary key,
-    queue      integer not null,
-    key_values text collate "C" not null,
-    created_at bigint not null
+    id             integer generated always as identity primary key,
+    queue          integer not null,
+    key_values     text collate "C" not null,
+    created_at     bigint not null,
+    has_updateable boolean not null default false
 );
 create unique index channel_name on headrace.channel (queue, key_values);
 
@@ -29,32 +31,215 @@ create table headrace.gone (
 );
 create index gone_time on headrace.gone (queue, at);
 
+-- Channels of which nothing runs before a time.
+create table headrace.channel_hold (
+    queue      integer not null,
+    key_values text collate "C" not null,
+    until      bigint not null,
+    primary key (queue, key_values)
+);
+create index channel_hold_end on headrace.channel_hold (queue, until);
+
 alter table headrace.queue add column has_channels boolean not null default false;
 alter table headrace.item add column key_values text collate "C";
 alter table headrace.ended add column key_values text collate "C";
 create index item_channel on headrace.item (channel, state, rank, position) where channel <> 0;
 
--- As before, without items in channels: those are claimed in another way. A queue gets another
--- version with its first channel, but that may happen between two statements in here.
-create or replace function headrace.claim_items(
+-- Push new documents to channels of a queue whose settings have a version, in one statement;
+-- answers nothing if they have not. The channels come by name, in order; homes says which is
+-- whose. See headrace.push_items for the rest. The id -1 says that the last item of one of the
+-- channels may have to give its place, and nothing was done.
+create function headrace.push_to_channels(
+    queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint,
+    listener text, names text, homes text, ranks text, payloads text, formats text,
+    subjects text, priorities text, dues text, delays text, headerses text, overrideses text
+) returns table (id bigint, subject text) language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+    queue_name text;
+    forms text[] := string_to_array(names, E'\x1e');
+    channels integer[];
+    doubtful integer[];
+begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    select q.name into queue_name from headrace.queue q
+    where q.id = queue_id and q.version = queue_version and q.is_live;
+    if not found then
+        return;
+    end if;
+    moment := coalesce(moment, headrace.clock());
+    loop
+        select array_agg(h.id order by n.n), array_agg(h.id) filter (where h.has_updateable)
+        into channels, doubtful
+        from unnest(forms) with ordinality as n (form, n)
+        cross join lateral (
+            select c.id, c.has_updateable from headrace.channel c
+            where c.queue = queue_id and c.key_values = n.form
+            for key share
+        ) h;
+        exit when cardinality(channels) = cardinality(forms);
+        -- Again if somebody has removed one just when we found that it is there.
+        insert into headrace.channel (queue, key_values, created_at)
+        select queue_id, n.form, moment from unnest(forms) as n (form)
+        where not exists (select from headrace.channel c
+                          where c.queue = queue_id and c.key_values = n.form)
+        order by n.form collate "C"
+        on conflict (queue, key_values) do nothing;
+    end loop;
+    perform from unnest(doubtful) as c (id)
+    cross join lateral (
+        select f.subject, f.overrides from headrace.item f
+        where f.channel = c.id and f.channel <> 0 and f.state = 1
+        order by f.rank desc, f.position desc
+        limit 1
+    ) l
+    where l.subject is null and l.overrides::json ->> 'updateable' = 'true'
+    limit 1;
+    if found then
+        return query select -1::bigint, null::text;
+        return;
+    end if;
+    return query
+    with fresh as (
+        insert into headrace.item as i (
+            queue, rank, payload, format, subject, priority, state, position,
+            next_execution, waiting_since, created_at, headers, overrides, channel, key_values
+        )
+        select queue_id, d.rank::integer, coalesce(d.payload, ''), d.format::smallint, d.subject,
+               d.priority::integer,
+               case when d.due <= moment then 1 else 0 end,
+               case when d.due <= moment then sign * nextval('headrace.turn') end,
+               d.due, moment, moment, d.headers, d.overrides, d.channel, d.form
+        from (
+            select r.*, coalesce(r.at::bigint, moment + coalesce(r.delay::bigint, 0)) as due,
+                   h.channel, h.form
+            from rows from (
+                string_to_table(homes, E'\x1e', E'\x15'),
+                string_to_table(ranks, E'\x1e', E'\x15'),
+                string_to_table(payloads, E'\x1e', E'\x15'),
+                string_to_table(formats, E'\x1e', E'\x15'),
+                string_to_table(subjects, E'\x1e', E'\x15'),
+                string_to_table(priorities, E'\x1e', E'\x15'),
+                string_to_table(dues, E'\x1e', E'\x15'),
+                string_to_table(delays, E'\x1e', E'\x15'),
+                string_to_table(headerses, E'\x1e', E'\x15'),
+                string_to_table(overrideses, E'\x1e', E'\x15')
+            ) with ordinality as r (
+                home, rank, payload, format, subject, priority, at, delay, headers, overrides, n
+            )
+            join rows from (unnest(channels), unnest(forms))
+                 with ordinality as h (channel, form, n) on h.n = r.home::bigint
+            order by r.n
+        ) d
+        on conflict (queue, subject) where i.subject is not null do nothing
+        returning i.id, i.subject, i.state, i.channel
+    ), counted as (
+        insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
+        select queue_id, receipt, moment as at,
+               case when receipt is not null then
+                   string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e') end,
+               count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
+        from fresh f
+    ), waiting as (
+        -- In the order of their documents; entered in that of the channels, as all do it.
+        select w.channel, nextval('headrace.turn') as turn
+        from (
+            select f.channel from fresh f
+            where f.state = 1
+              and not exists (select from headrace.ready r where r.channel = f.channel)
+            group by f.channel order by min(f.id)
+        ) w
+    ), lined as (
+        insert into headrace.ready (channel, queue, turn)
+        select w.channel, queue_id, w.turn from waiting w order by w.channel
+        on conflict (channel) do nothing
+    )
+    select f.id, f.subject from fresh f;
+    perform pg_notify(listener, 'queue/' || queue_name)
+    where listener is not null
+      and exists (select from headrace.waiter where until > headrace.clock());
+end
+$$;
+
+-- Let planned items that are due stand in line, in the order in which they became so; how many.
+create function headrace.promote_items(queue_id integer, sign integer, moment bigint)
+returns bigint language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    items bigint[];
+    homes integer[];
+    promoted bigint := 0;
+begin
+    loop
+        select array_agg(d.id), array_agg(d.channel) into items, homes
+        from (
+            select i.id, i.channel from headrace.item i
+            where i.queue = queue_id and i.state = 0 and i.next_execution <= moment
+            order by i.next_execution, i.id
+            limit 1000
+            for no key update skip locked
+        ) d;
+        exit when items is null;
+        perform from headrace.channel c where c.id = any(homes) order by c.key_values for key share;
+        update headrace.item i
+        set state = 1, position = coalesce(i.position, sign * t.turn)
+        from (select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)) t
+        where i.id = t.id;
+        insert into headrace.ready (channel, queue, turn)
+        select t.channel, queue_id, t.turn
+        from (
+            select d.channel, nextval('headrace.turn') as turn
+            from (
+                select h.channel from unnest(homes) with ordinality as h (channel, n)
+                where h.channel <> 0
+                  and not exists (select from headrace.ready r where r.channel = h.channel)
+                group by h.channel order by min(h.n)
+            ) d
+        ) t
+        order by t.channel
+        on conflict (channel) do nothing;
+        promoted := promoted + cardinality(items);
+        exit when cardinality(items) < 1000;
+    end loop;
+    return promoted;
+end
+$$;
+
+-- Claim items of channels that take turns, in one statement, where the queue is open and its
+-- settings have a version. The channels are all that the queue has, or those that were asked,
+-- in the order of their turns. Each gives up to a quantum; if that is not enough, those that
+-- have more share the rest. See headrace.claim_items for the words 'other' and 'short'; 'more'
+-- means that it was not enough, and that not all channels were asked. The first row has no item:
+-- it says what is due next, and in which order the others are.
+create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
-    claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
-    takes_any boolean, moment bigint
+    claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
+    asked integer[], are_all boolean, takes_any boolean, moment bigint
 ) returns table (
-    answer text, next_due bigint, clock bigint, rank integer,
+    answer text, next_due bigint, clock bigint, line text,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
     "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
     attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
     overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
-    successor text
-) language plpgsql as $$
+    successor text, key_values text
+) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
     target headrace.queue;
     promoted bigint := 0;
-    moved bigint;
-    chosen bigint[];
-    more bigint[];
+    -- How many channels are looked at together, and how many items each of them is to give.
+    width integer := least(greatest(most, 10), 1000);
+    share integer := case when is_strict then 1 else quantum end;
+    candidates integer[];
+    looked integer;
+    has_holds boolean;
+    seen bigint := -1;
+    -- Items, the channel of each, and the channels that were looked at for them.
+    got bigint[];
+    theirs integer[];
+    chosen bigint[] := '{}';
+    givers integer[] := '{}';
+    visited integer[] := '{}';
     due bigint;
     word text := 'claimed';
 begin
@@ -65,90 +250,212 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::integer, i.*
+        return query select 'other', null::bigint, moment, null::text, i.*, null::text
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
     perform set_config('synchronous_commit', 'off', true);
-    loop
-        with due_now as materialized (
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 0 and i.next_execution <= moment
-              and i.channel = 0
-            order by i.next_execution, i.id
-            limit 1000
-            for no key update skip locked
-        ), turns as materialized (
-            select d.id, nextval('headrace.turn') as turn from due_now d
-        )
-        update headrace.item i
-        set state = 1, position = coalesce(i.position, sign * t.turn)
-        from turns t where i.id = t.id;
-        get diagnostics moved = row_count;
-        promoted := promoted + moved;
-        exit when moved < 1000;
-    end loop;
-    if floor_position is null then
-        chosen := array(
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1 and i.channel = 0
-            order by i.rank, i.position limit most
-            for no key update skip locked);
-    else
-        chosen := array(
-            select i.id from headrace.item i
-            where i.queue = target.id and i.state = 1 and i.channel = 0 and i.rank < floor_rank
-            order by i.rank, i.position limit most
-            for no key update skip locked);
-        if cardinality(chosen) < most then
-            more := array(
-                select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.channel = 0
-                  and i.rank = floor_rank and i.position >= floor_position
-                order by i.rank, i.position limit most - cardinality(chosen)
-                for no key update skip locked);
-            chosen := chosen || more;
-        end if;
-        if cardinality(chosen) < most then
-            -- Short: then nothing is passed over.
-            more := array(
-                select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.channel = 0 and i.id <> all(chosen)
-                order by i.rank, i.position limit most - cardinality(chosen)
-                for no key update skip locked);
-            chosen := chosen || more;
-        end if;
+    has_holds := exists (select from headrace.channel_hold h
+                         where h.queue = target.id and h.until > moment);
+    perform from headrace.item i
+    where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
+    if found then
+        promoted := headrace.promote_items(target.id, sign, moment);
     end if;
-    if cardinality(chosen) < most then
+    loop
+        -- Candidates, in the order of their turns.
+        if asked is not null then
+            candidates := asked;
+        else
+            select array_agg(r.channel), max(r.turn) into candidates, seen
+            from (
+                select n.channel, n.turn from headrace.ready n
+                where n.queue = target.id and n.turn > seen
+                order by n.turn limit width
+            ) r;
+        end if;
+        exit when candidates is null;
+        looked := cardinality(candidates);
+        -- Which of them may give something.
+        if has_holds then
+            candidates := array(
+                select c.channel from unnest(candidates) with ordinality as c (channel, n)
+                where not exists (
+                    select from headrace.channel k
+                    join headrace.channel_hold h
+                        on h.queue = k.queue and h.key_values = k.key_values
+                    where k.id = c.channel and h.until > moment)
+                order by c.n);
+        end if;
+        if is_strict then
+            candidates := headrace.free_channels(candidates);
+        end if;
+        -- What they give.
+        select array_agg(x.id), array_agg(x.channel) into got, theirs
+        from (
+            select i.id, c.channel
+            from unnest(candidates) as c (channel)
+            cross join lateral (
+                select f.id from headrace.item f
+                where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                order by f.rank, f.position
+                limit share
+                for no key update skip locked
+            ) i
+            limit most - cardinality(chosen)
+        ) x;
+        chosen := chosen || got;
+        givers := givers || theirs;
+        if cardinality(chosen) = most then
+            visited := visited
+                || candidates[1 : array_position(candidates, theirs[cardinality(theirs)])];
+            exit;
+        end if;
+        visited := visited || candidates;
+        exit when asked is not null or looked < width;
+        width := least(4 * width, 1000);
+    end loop;
+    if cardinality(chosen) < most and asked is not null and not are_all then
+        word := 'more';
+    elsif not is_strict then
+        theirs := givers;
+        while cardinality(chosen) < most loop
+            -- Those that gave as much as they should have more.
+            candidates := array(
+                select g.channel from unnest(theirs) with ordinality as g (channel, n)
+                group by g.channel having count(*) = share order by min(g.n));
+            exit when cardinality(candidates) = 0;
+            share := greatest(
+                quantum, ceil((most - cardinality(chosen))::numeric / cardinality(candidates)));
+            select array_agg(x.id), array_agg(x.channel) into got, theirs
+            from (
+                select i.id, c.channel
+                from unnest(candidates) as c (channel)
+                cross join lateral (
+                    select f.id from headrace.item f
+                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                      and f.id <> all(chosen)
+                    order by f.rank, f.position
+                    limit share
+                    for no key update skip locked
+                ) i
+                limit most - cardinality(chosen)
+            ) x;
+            exit when got is null;
+            chosen := chosen || got;
+            givers := givers || theirs;
+        end loop;
+    end if;
+    -- Looked at again when we have the items: whoever puts items back in line and holds their
+    -- channel does both at once.
+    perform from headrace.channel_hold h
+    join headrace.channel k on k.queue = h.queue and k.key_values = h.key_values
+    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;
+    if found then
+        word := 'other';
+    end if;
+    if word = 'claimed' and cardinality(chosen) < most then
         select min(i.lease_until) into due
         from headrace.item i where i.queue = target.id and i.state = 2;
         if due <= moment and not takes_any then
             word := 'short';
-            chosen := '{}';
         end if;
         due := least(due, (select min(i.next_execution) from headrace.item i
                            where i.queue = target.id and i.state = 0));
+        if has_holds then
+            due := least(due, (select min(h.until) from headrace.channel_hold h
+                               where h.queue = target.id and h.until > moment));
+        end if;
+    end if;
+    if word <> 'claimed' then
+        chosen := '{}';
+        givers := '{}';
     end if;
     if keeps_counts and (promoted > 0 or cardinality(chosen) > 0) then
         insert into headrace.tally (queue, planned, pending, active, picked)
         values (target.id, -promoted, promoted - cardinality(chosen), cardinality(chosen),
                 cardinality(chosen));
     end if;
-    if cardinality(chosen) = 0 then
-        return query select word, due, moment, null::integer, i.*
-                     from (select) one left join (select * from headrace.no_item) i on true;
+    return query
+    select word, due, moment, array_to_string(chosen, ','), i.*, null::text
+    from (select) one left join (select * from headrace.no_item) i on true;
+    if cardinality(chosen) > 0 then
+        return query
+        update headrace.item i
+        set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
+            claimed_at = moment,
+            lease_until = moment
+                + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
+        where i.id = any(chosen)
+        returning null::text, null::bigint, null::bigint, null::text,
+                  i.id, i.payload, i.format, i.subject, i.priority, i.state,
+                  i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
+                  i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
+                  i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
+        -- It was their turn.
+        update headrace.ready r set turn = t.turn
+        from (
+            select l.channel, nextval('headrace.turn') as turn
+            from (
+                select g.channel from unnest(givers) with ordinality as g (channel, n)
+                group by g.channel order by min(g.n)
+            ) s
+            cross join lateral (
+                select f.channel from headrace.ready f where f.channel = s.channel
+                for no key update skip locked
+            ) l
+        ) t
+        where r.channel = t.channel;
+    end if;
+    perform headrace.retire_channels(visited);
+end
+$$;
+
+-- Which of some channels, in this order, may give an item to us and nobody else: of a strict one
+-- no item is out, nor will one return to its place.
+create function headrace.free_channels(channels integer[]) returns integer[] language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    locked integer[];
+begin
+    locked := array(
+        select l.channel from unnest(channels) as c (channel)
+        cross join lateral (
+            select r.channel from headrace.ready r where r.channel = c.channel
+            for no key update skip locked
+        ) l);
+    -- A statement of its own: what others took before we had the lock is seen now.
+    return array(
+        select c.channel from unnest(locked) as c (channel)
+        where not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 2)
+          and not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 0
+                            and i.position is not null));
+end
+$$;
+
+-- Take channels that have nothing in line out of the turns. Who puts something there holds the
+-- channel: so it is locked first, and looked at again then.
+create function headrace.retire_channels(channels integer[]) returns void language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    empty integer[];
+begin
+    empty := array(
+        select c.channel from unnest(channels) as c (channel)
+        where not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 1));
+    if cardinality(empty) = 0 then
         return;
     end if;
-    return query
-    update headrace.item i
-    set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
-        claimed_at = moment,
-        lease_until = moment + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint,
-                                        lease)
-    where i.id = any(chosen)
-    returning word, due, moment, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
-              i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
-              i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
-              i.lease_until, i.claimed_at, i.worker, i.error, i.successor;
+    empty := array(
+        select c.id from headrace.channel c where c.id = any(empty) for update skip locked);
+    delete from headrace.ready where channel = any(array(
+        select r.channel from headrace.ready r
+        where r.channel = any(empty)
+          and not exists (select from headrace.item i
+                          where i.channel = r.channel and i.channel <> 0 and i.state = 1)
+        for update skip locked));
 end
 $$;

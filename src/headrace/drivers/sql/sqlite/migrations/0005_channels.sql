@@ -1,12 +1,14 @@
 -- Channels: lines inside a queue, each named by key-values.
 
 -- key_values is the form of a channel's key-values: one text for the same keys and values. Rows
--- stay for a while when their last item is gone: what has no items is no channel.
+-- stay for a while when their last item is gone: what has no items is no channel. It is
+-- remembered whether the channel has ever had an item that gives its place to newer ones.
 create table headrace_channel (
-    id         integer primary key autoincrement,
-    queue      integer not null,
-    key_values text not null,
-    created_at integer not null
+    id             integer primary key autoincrement,
+    queue          integer not null,
+    key_values     text not null,
+    created_at     integer not null,
+    has_updateable integer not null default 0
 );
 create unique index headrace_channel_name on headrace_channel (queue, key_values);
 
@@ -26,6 +28,15 @@ create table headrace_gone (
     at    integer not null
 );
 create index headrace_gone_time on headrace_gone (queue, at);
+
+-- Channels of which nothing runs before a time.
+create table headrace_channel_hold (
+    queue      integer not null,
+    key_values text not null,
+    until      integer not null,
+    primary key (queue, key_values)
+);
+create index headrace_channel_hold_end on headrace_channel_hold (queue, until);
 
 alter table headrace_queue add column has_channels integer not null default 0;
 alter table headrace_item add column key_values text;

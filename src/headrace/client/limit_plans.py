@@ -1,0 +1,128 @@
+"""What takes several operations with limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from headrace.client.plans import Plan
+from headrace.contract.items import ChannelRow
+from headrace.contract.limits import OverrideRow, RuleRow, Usage
+from headrace.contract.queues import QueueStore
+from headrace.core.limits import (
+    GroupBy,
+    LimitTrial,
+    LimitUsage,
+    override_of,
+    trials_of,
+    usage_of,
+)
+from headrace.errors import LimitExists
+from headrace.model.evaluating import PatternMatcher
+from headrace.model.limits import Rule
+from headrace.model.patterns import MatchQuery, subjects_of
+from headrace.model.queries import Query
+
+PAGE = 1000
+
+There = tuple[str, str | None, int, int]
+"""A queue, a channel of it, how many items wait there and how many are out."""
+
+
+def setting(store: QueueStore, rule: Rule, *, is_named: bool) -> Plan[Rule]:
+    """Make a rule, or give the one that is about the same its number."""
+    try:
+        [made] = yield store.create_limits([RuleRow.of(rule)])
+    except LimitExists as error:
+        found: RuleRow = yield store.limit_rule(error.same)
+        is_other = is_named and found.id != rule.id
+        if is_other or found.read().identity != rule.identity:
+            raise
+        made = yield store.change_limit(found.id, None, rule.limit)
+    return read(made)
+
+
+def overriding(
+    store: QueueStore, rule: str, group_by: GroupBy, limit: object, name: str | None
+) -> Plan[Rule]:
+    """Add an override, or give the one that has the pattern its number."""
+    found: RuleRow = yield store.limit_rule(rule)
+    override = override_of(found.read(), group_by, limit, name)
+    try:
+        made = yield store.add_override(rule, OverrideRow.of(override))
+    except LimitExists as error:
+        other = read((yield store.limit_rule(rule))).override(error.same)
+        is_other = name is not None and error.same != name
+        if other is None or is_other or other.pattern != override.pattern:
+            raise
+        made = yield store.change_limit(rule, error.same, override.limit)
+    return read(made)
+
+
+def listing(store: QueueStore, query: Query | None) -> Plan[list[Rule]]:
+    """All rules, or those whose pattern a query selects."""
+    rules = yield from _all(store)
+    if query is None:
+        return rules
+    selects = query.compiled()
+    return [rule for rule in rules if selects(rule.pattern, rule.id)]
+
+
+def matching(store: QueueStore, query: MatchQuery) -> Plan[list[Rule]]:
+    """The rules whose pattern applies to key-values, each with the overrides that do."""
+    rules = yield from _all(store)
+    fits = query.compiled()
+    return [_matched(rule, fits) for rule in rules if fits(rule.pattern)]
+
+
+def trying(store: QueueStore, rule: Rule) -> Plan[list[LimitTrial]]:
+    """What a rule would mean for what is there now."""
+    if rule.queue is None:
+        names = [backlog.queue for backlog in (yield store.backlogs(None, False))]
+    else:
+        names = [rule.queue]
+    found: list[There] = []
+    for name in names:
+        found += yield from _there(store, name, rule)
+    return trials_of(rule, found)
+
+
+def _there(store: QueueStore, queue: str, rule: Rule) -> Plan[list[There]]:
+    if not rule.pattern:
+        [backlog] = yield store.backlogs([queue], True)
+        counts = backlog.counts
+        return [(queue, None, counts.planned + counts.pending, counts.active)]
+    found: list[There] = []
+    select, after = subjects_of(rule.pattern).form, ""
+    while True:
+        page: list[ChannelRow] = yield store.channels(queue, select, after, PAGE)
+        found += [(queue, row.key_values, row.waiting, row.active) for row in page]
+        if len(page) < PAGE:
+            return found
+        after = page[-1].key_values
+
+
+def _all(store: QueueStore) -> Plan[list[Rule]]:
+    found: list[Rule] = []
+    page: list[RuleRow] = yield store.limit_rules("", PAGE)
+    while page:
+        found += [row.read() for row in page]
+        page = yield store.limit_rules(page[-1].id, PAGE)
+    return found
+
+
+def usages(found: list[Usage]) -> list[LimitUsage]:
+    """What a store says of limits, as users get it."""
+    return list(map(usage_of, found))
+
+
+def read(row: Any) -> Rule:
+    """A rule as users get it."""
+    rule: Rule = row.read()
+    return rule
+
+
+def _matched(rule: Rule, fits: PatternMatcher) -> Rule:
+    overrides = tuple(override for override in rule.overrides if fits(override.pattern))
+    return replace(rule, overrides=overrides)

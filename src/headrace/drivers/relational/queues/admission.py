@@ -1,0 +1,79 @@
+"""What limits let through, for one claim in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.buckets import Buckets
+from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.sql import Insist, Row, Sql
+from headrace.model.limiting import Bounds, Limits, Room
+
+
+class Admission:
+    """Counts what a claim takes, under the locks of the totals that it counts in.
+
+    Channels are asked about before anything of them is taken. Those whose totals somebody else
+    has locked, while we hold others, are passed over: see ``Buckets``.
+    """
+
+    def __init__(self, sql: Sql, queue: QueueRow, limits: Limits, *, holds_some: bool) -> None:
+        self._queue = queue
+        self._limits = limits
+        self._buckets = Buckets(sql, queue.now, holds_some=holds_some)
+        self._room = Room()
+
+    def _bounds(self, channel: str | None) -> Bounds:
+        return self._limits.bounds(self._queue.name, channel, "running")
+
+    def open(self, channels: Iterable[str | None]) -> Steps[set[str | None]]:
+        """Lock the totals of channels; those that have room."""
+        asked = {channel: self._bounds(channel) for channel in channels}
+        wanted = {bucket for bounds in asked.values() for bucket in bounds.buckets}
+        self._room.know((yield from self._buckets.lock(wanted)))
+        return {
+            channel
+            for channel, bounds in asked.items()
+            if self._buckets.has(bounds.buckets) and self._room.fits(bounds)
+        }
+
+    def fits(self, channel: str | None) -> int:
+        """How many more items of an open channel."""
+        return self._room.fits(self._bounds(channel))
+
+    def start_again(self) -> None:
+        """Nothing was taken after all."""
+        self._room.give_back()
+
+    def take(self, channel: str | None, count: int) -> None:
+        """So many go out, or (a negative number) do not after all."""
+        self._room.take(self._bounds(channel), count)
+
+    def shared_out(self, rows: Sequence[Any], most: int) -> list[Any]:
+        """Those of some items, in their order, that there is room for; they are taken."""
+        found: list[Any] = []
+        for row in rows:
+            if len(found) == most:
+                break
+            if self.fits(row["key_values"]):
+                self.take(row["key_values"], 1)
+                found.append(row)
+        return found
+
+    def close(self, *, is_short: bool) -> Steps[int | None]:
+        """Write what was taken; when time brings room to what was held back."""
+        if any(self._room.taken.values()):
+            # A slot that a crash gives back while somebody runs would be given twice.
+            yield Insist()
+        yield from self._buckets.add(self._room.taken)
+        if not is_short:
+            return None
+        yield from self._buckets.wait_for(self._queue, self._room.full)
+        return self._buckets.room_at(self._room.full.values())
+
+
+def channels_of(rows: Iterable[Row]) -> set[str | None]:
+    """The channels of some items."""
+    return {row["key_values"] for row in rows}
