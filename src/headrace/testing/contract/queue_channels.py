@@ -14,6 +14,7 @@ from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
 from headrace.model.queues import Discipline
 from headrace.testing.clocks import FakeClock
+from headrace.testing.contract.base import Connect
 from headrace.testing.contract.queue_base import (
     Desk,
     Queue,
@@ -91,6 +92,15 @@ class ChannelContract(QueueContract):
         assert (before.has_channels, after.has_channels) == (False, True)
         assert after.version == before.version + 1 == q.desk.queue_info("q").version
         assert q.take(version=before.version).state == "stale"
+
+    def test_a_claim_under_the_version_that_the_first_channel_made(
+        self, q: Queue, connect: Connect
+    ) -> None:
+        """It gets what is there, also from a client that knew the queue before it had channels."""
+        q.push(1)
+        assert payloads(q.claim(9)) == [1]
+        Queue(Desk(connect())).push(of(A, 2))
+        assert payloads(q.claim(9, version=q.desk.queue_info("q").version)) == [2]
 
     def test_what_is_selected_is_handed_out(self, q: Queue) -> None:
         """And nothing else: not other channels, nor what is in none."""
