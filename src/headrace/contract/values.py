@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from headrace.model.position import OPEN, Position, record_id
-from headrace.model.record import Batch, TopicInfo
+from headrace.model.record import Batch, StoredBatch, TopicInfo
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +118,15 @@ class Page(msgspec.Struct, frozen=True):
     first: int
     last: int
     batches: tuple[Batch, ...]
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """Neighbouring batches as they are stored, of which the records ``first..last`` count."""
+
+    topic: str
+    first: int
+    last: int
+    batches: tuple[StoredBatch, ...]
 
 
 class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
+from psycopg.types.string import ByteaBinaryLoader
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
 from headrace.drivers.postgres.straight import Straight, is_fit, straight_on
@@ -29,6 +30,13 @@ class OwnConnection(psycopg.Connection[Any]):
     @cached_property
     def straight(self) -> Straight | None:
         return straight_on(self)
+
+    @cached_property
+    def stored_cursor(self) -> psycopg.Cursor[Any]:
+        """One that leaves texts as they come: not decoded, nor even copied for it."""
+        cursor = self.cursor(row_factory=dict_row, binary=True)
+        cursor.adapters.register_loader("text", ByteaBinaryLoader)
+        return cursor
 
 
 class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
@@ -72,7 +80,8 @@ def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) ->
     if len(statements) == 1:
         if isinstance(connection, OwnConnection):
             [statement] = statements
-            cursor = connection.own_cursor
+            is_stored = isinstance(statement, Statement) and statement.as_stored
+            cursor = connection.stored_cursor if is_stored else connection.own_cursor
             cursor.execute(statement.text.encode(), _parameters(statement) or None)
             return [_rows(cursor)]
         return [_rows(_execute(connection, statements[0]))]
