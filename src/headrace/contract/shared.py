@@ -17,11 +17,12 @@ from headrace.contract.values import (
     Promised,
     RangeQuery,
     Span,
+    StoredPage,
 )
 from headrace.model.codec import ROW_BYTES
 from headrace.model.position import Position
 from headrace.model.procs import Hold, ProcState
-from headrace.model.record import Batch, TopicInfo
+from headrace.model.record import Batch, StoredBatch, TopicInfo
 from headrace.model.refusals import claim_lost, unknown_proc, unknown_seq
 
 
@@ -43,6 +44,15 @@ def page(
         return Page(topic, low, high, first, high, tuple(batches))
     last = min(high, low + query.limit - 1, batches[-1].last_seq)
     return Page(topic, low, high, low, last, tuple(batches))
+
+
+def stored_page(
+    topic: TopicInfo, low: int, high: int, limit: int, batches: Sequence[StoredBatch]
+) -> StoredPage:
+    """The records from ``low`` on, up to ``high``, to the limit, and to what the batches hold."""
+    check_seq(topic.name, low, topic.first_seq, topic.next_seq)
+    last = min(high, topic.next_seq - 1, low + limit - 1, batches[-1].last_seq)
+    return StoredPage(topic.name, low, last, tuple(batches))
 
 
 def _check_exists(topic: TopicInfo, end: Position) -> None:

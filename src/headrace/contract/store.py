@@ -30,6 +30,7 @@ from headrace.contract.values import (
     ProcSpec,
     Promised,
     RangeQuery,
+    StoredPage,
 )
 from headrace.model.collecting import Collected
 from headrace.model.procs import Lag, ProcChanges, ProcInfo
@@ -102,6 +103,16 @@ class TopicStore(Protocol):
         the call.
 
         Cost: index look-ups and the batches read; independent of the topic's length.
+        """
+        ...
+
+    def read_stored(
+        self, topic: str, low: int, high: int, limit: int, max_bytes: int
+    ) -> Op[StoredPage]:
+        """Read the records ``low`` to ``high`` as they are stored: ``read``, but undecoded.
+
+        For who decodes many at once. ``low`` must exist: else ``UnknownTopic``, or
+        ``UnknownSeq``. ``limit`` and ``max_bytes`` are those of ``read``, and so is the cost.
         """
         ...
 

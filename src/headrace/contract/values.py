@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from headrace.model.position import OPEN, Position, record_id
-from headrace.model.record import Batch, TopicInfo
+from headrace.model.record import Batch, StoredBatch, TopicInfo
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -53,8 +53,9 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
 
     def ids(self) -> list[str]:
         """The ids of all records, part by part."""
+        before_seq = record_id(self.ts, "")
         return [
-            record_id(self.ts, seq)
+            f"{before_seq}{seq}"
             for span in self.spans
             for seq in range(span.first_seq, span.first_seq + span.count)
         ]
@@ -117,6 +118,15 @@ class Page(msgspec.Struct, frozen=True):
     first: int
     last: int
     batches: tuple[Batch, ...]
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """Neighbouring batches as they are stored, of which the records ``first..last`` count."""
+
+    topic: str
+    first: int
+    last: int
+    batches: tuple[StoredBatch, ...]
 
 
 class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,6 +104,11 @@ def encode_rows(
     if text is None:
         lines = encode_bodies(bodies, max_body=max_body)
         return list(pack(lines, ["null"] * len(lines)))
+    return cut_rows(text)
+
+
+def cut_rows(text: str) -> list[tuple[int, str, str | None]]:
+    """Lines that each end with a newline as the rows that ``pack`` would make of them."""
     rows: list[tuple[int, str, str | None]] = []
     start, end = 0, len(text)
     while start < end:
@@ -119,7 +124,7 @@ def encode_rows(
 
 def _encode_all(bodies: list[Any], max_body: int) -> str | None:
     """Bodies as lines that each end with a newline, if there is nothing unusual about them."""
-    if not all(type(body) is dict for body in bodies):
+    if not set(map(type, bodies)) <= {dict}:
         return None
     try:
         text = _encode_lines(bodies)

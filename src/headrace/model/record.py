@@ -45,6 +45,20 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         return self.base_seq + self.count - 1
 
 
+class StoredBatch(msgspec.Struct, frozen=True, gc=False):
+    """The same as it is stored: UTF-8, for whoever decodes many records at once."""
+
+    base_seq: int
+    count: int
+    ts: int
+    body: bytes
+    headers: bytes | None = None
+
+    @property
+    def last_seq(self) -> int:
+        return self.base_seq + self.count - 1
+
+
 class TopicInfo(msgspec.Struct, frozen=True):
     """A topic's head: what it holds now and the number its next record gets.
 

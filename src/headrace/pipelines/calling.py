@@ -61,12 +61,11 @@ def _call_records(
     processor: Processor, rows: Rows, *, max_body: int, is_separate: bool
 ) -> list[Piece]:
     arguments = rows.records() if processor.takes_record else rows.decoded()
-    results: list[Any]
     if processor.is_async:
         results = _loop().run(_gathered(processor.function, arguments))
     else:
-        results = [_attempt(processor.function, argument) for argument in arguments]
-    if not is_separate and not any(isinstance(result, Failed) for result in results):
+        results = _called(processor.function, arguments)
+    if not is_separate and Failed not in set(map(type, results)):
         piece = piece_of(rows.seqs, results, max_body=max_body)
         if piece is not None:
             return [piece]
@@ -80,11 +79,14 @@ class Failed:
         self.error = error
 
 
-def _attempt(function: Callable[..., Any], argument: Any) -> Any:
-    try:
-        return function(argument)
-    except CULPRIT as error:
-        return Failed(error)
+def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+    results: list[Any] = []
+    for argument in arguments:
+        try:
+            results.append(function(argument))
+        except CULPRIT as error:  # whichever of them fails
+            results.append(Failed(error))
+    return results
 
 
 def _piece(seq: int, result: Any, max_body: int) -> Piece:

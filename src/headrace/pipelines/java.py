@@ -13,9 +13,13 @@ from typing import NamedTuple
 from headrace.errors import SparkUnavailable
 
 OLDEST = 17
-_VECTOR = "jdk.incubator.vector"
-# Holds a bin/java that leaves out what a smaller Java does not know.
-_STAND_IN = Path(__file__).parent / "runtime"
+# Holds a bin/java that leaves out what Spark's launcher asks for in vain.
+STAND_IN = Path(__file__).parent / "runtime"
+# Spark does without this module. A Java that was linked without it would refuse to start, and
+# any other warns of it each time.
+_VECTOR = "--add-modules=jdk.incubator.vector"
+# Gone with Java 24, which warns of it.
+_ACTION, _WITHOUT_ACTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24
 
 
 class Java(NamedTuple):
@@ -24,7 +28,6 @@ class Java(NamedTuple):
     home: Path
     version: int
     origin: str
-    has_vector: bool
 
     @property
     def is_good(self) -> bool:
@@ -33,9 +36,14 @@ class Java(NamedTuple):
     @property
     def environment(self) -> dict[str, str]:
         """What Spark's launcher must see to start on it."""
-        if self.has_vector:
+        if os.name != "posix":
             return {"JAVA_HOME": str(self.home)}
-        return {"JAVA_HOME": str(_STAND_IN), "HEADRACE_JAVA": str(self.home / "bin" / "java")}
+        needless = [_VECTOR] if self.version < _WITHOUT_ACTION else [_VECTOR, _ACTION]
+        return {
+            "JAVA_HOME": str(STAND_IN),
+            "HEADRACE_JAVA": str(self.home / "bin" / "java"),
+            "HEADRACE_JAVA_WITHOUT": " ".join(needless),
+        }
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
@@ -68,13 +76,12 @@ def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
 
 def _looked_at(home: Path, origin: str) -> Iterator[Java]:
     program = home / "bin" / "java"
-    if home == _STAND_IN or not os.access(program, os.X_OK):
+    if home == STAND_IN or not os.access(program, os.X_OK):
         return
     facts = _release(home)
     version = _version(facts["JAVA_VERSION"]) if "JAVA_VERSION" in facts else _asked(program)
     if version is not None:
-        modules = facts.get("MODULES", _VECTOR).split()
-        yield Java(home, version, origin, _VECTOR in modules)
+        yield Java(home, version, origin)
 
 
 def _release(home: Path) -> dict[str, str]:

@@ -47,7 +47,10 @@ def bodies_of(result: Any) -> Sequence[Any]:
 def piece_of(seqs: Sequence[int], results: Sequence[Any], *, max_body: int) -> Piece | None:
     """All results in one piece; None if there is something wrong with one of them."""
     try:
-        bodies = [body for result in results for body in bodies_of(result)]
+        if set(map(type, results)) == {dict}:
+            bodies = list(results)  # nearly always, and quickly told
+        else:
+            bodies = [body for result in results for body in bodies_of(result)]
         return Piece(seqs[0], seqs[-1], encode_bodies(bodies, max_body=max_body))
     except InvalidBody:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.contract.values import ClaimResult
+from headrace.contract.values import ClaimResult, StoredPage
 from headrace.errors import MalformedRecord
 from headrace.model.position import record_id
 from headrace.model.record import Batch, Record
@@ -50,6 +50,21 @@ class Rows:
             beside = batch.headers
             headers += [None] * size if beside is None else beside.split("\n", stop)[first:stop]
         return cls(topic, seqs, times, bodies, headers)
+
+    @classmethod
+    def stored(cls, page: StoredPage) -> Rows:
+        """The rows of a page."""
+        batches = [
+            Batch(
+                batch.base_seq,
+                batch.count,
+                batch.ts,
+                batch.body.decode(),
+                None if batch.headers is None else batch.headers.decode(),
+            )
+            for batch in page.batches
+        ]
+        return cls.within(page.topic, batches, page.first, page.last)
 
     @property
     def count(self) -> int:

@@ -8,11 +8,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import InvalidOption, SparkUnavailable
-from headrace.pipelines.java import find_java
+from headrace.pipelines.java import STAND_IN, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_LOGGING = Path(__file__).parent / "runtime" / "log4j2.properties"
+_LOGGING = STAND_IN / "log4j2.properties"
 
 
 def session(
@@ -98,9 +97,12 @@ def _variables(master: str) -> dict[str, str]:
     # Executors on other machines have a Python of their own; here it is this one.
     if not _HERE.match(master):
         return {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    is_stood_in = os.name == "posix" and _LOCAL.fullmatch(master)
+    python = str(STAND_IN / "bin" / "python") if is_stood_in else sys.executable
     return {
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", python),
+        "PYSPARK_DRIVER_PYTHON": python,
+        "HEADRACE_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
     }
 

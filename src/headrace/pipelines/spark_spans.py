@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from headrace.contract.sinks import Staged, StagedCount
 from headrace.contract.store import Store
 from headrace.contract.values import Part
+from headrace.model.codec import cut_rows
 from headrace.model.tokens import claim_token
 from headrace.pipelines.calling import call
 from headrace.pipelines.engines import Span, SpanOutcome
 from headrace.pipelines.places import Place, opened
 from headrace.pipelines.processors import Processor
-from headrace.pipelines.results import call_of
 from headrace.pipelines.rows import Rows
 from headrace.pipelines.session import need_spark
 from headrace.pipelines.spark_task import Shipped, unpacked
@@ -95,20 +95,21 @@ def process_stretch(
     was staged is discarded.
     """
     # pyarrow comes with it, which only executors need.
-    from headrace.pipelines.source.pages import pages
+    from headrace.pipelines.source.pages import by_batch, pages
     from headrace.pipelines.source.ranges import SeqRange
 
     staging = _Staging(store, span.targets)
     for page in pages(store, SeqRange(span.topic, first, last)):
-        rows = Rows.within(span.topic, page.batches, page.first, page.last)
-        if span.skipped:
-            rows = rows.without(span.skipped)
-        if not rows.count:
-            continue
-        for piece in call(processor, rows, max_body=max_body):
-            if piece.error is not None:
-                return SpanOutcome((staging.done(),), piece.first_seq)
-            staging.add(piece.lines)
+        # Records are decoded, processed and forgotten while they are in the processor's cache.
+        parts = by_batch(page) if processor.kind == "record" else [page]
+        for rows in map(Rows.stored, parts):
+            wanted = rows.without(span.skipped) if span.skipped else rows
+            if not wanted.count:
+                continue
+            for piece in call(processor, wanted, max_body=max_body):
+                if piece.error is not None:
+                    return SpanOutcome((staging.done(),), piece.first_seq)
+                staging.add(piece.lines)
     return SpanOutcome((staging.done(),), None)
 
 
@@ -138,27 +139,34 @@ class _Staging:
         self._store = store
         self._targets = targets
         self._token = claim_token()
-        self._lines: list[str] = []
+        self._texts: list[str] = []
         self._bytes = 0
-        self._counts: dict[str, StagedCount] = {}
+        self._counts = dict.fromkeys(targets, (0, 0))
 
     def add(self, lines: Sequence[str]) -> None:
-        self._lines += lines
-        self._bytes += sum(map(len, lines))
+        if lines:
+            text = "\n".join(lines) + "\n"
+            self._texts.append(text)
+            self._bytes += len(text)
         if self._bytes >= FLUSH_BYTES:
             self._flush()
 
     def done(self) -> Staged:
         self._flush()
-        return Staged(self._token, tuple(self._counts.values()))
+        return Staged(
+            self._token,
+            tuple(
+                StagedCount(topic, rows, records)
+                for topic, (rows, records) in self._counts.items()
+                if rows
+            ),
+        )
 
     def _flush(self) -> None:
-        parts: tuple[Part, ...] = call_of(dict.fromkeys(self._targets, self._lines)).parts
-        for part in parts:
-            before = self._counts.get(part.topic, StagedCount(part.topic, 0, 0))
-            self._counts[part.topic] = StagedCount(
-                part.topic, before.rows + 1, before.records + part.count
-            )
+        cut = cut_rows("".join(self._texts))
+        for topic, (rows, records) in self._counts.items():
+            self._counts[topic] = rows + len(cut), records + sum(count for count, *_ in cut)
+        parts = [Part(topic, *row) for topic in self._targets for row in cut]
         if parts:
             self._store.run(self._store.stage(self._token, parts))
-        self._lines, self._bytes = [], 0
+        self._texts, self._bytes = [], 0

@@ -9,7 +9,15 @@ from typing import TypeVar
 
 from headrace.contract.items import ClientRow, Pushed, WorkerRow
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, merged, new_calls, page, shares, spans
+from headrace.contract.shared import (
+    check_seq,
+    merged,
+    new_calls,
+    page,
+    shares,
+    spans,
+    stored_page,
+)
 from headrace.contract.sinks import Published, SinkInfo
 from headrace.contract.values import (
     CommitCall,
@@ -20,6 +28,7 @@ from headrace.contract.values import (
     Part,
     Promised,
     RangeQuery,
+    StoredPage,
 )
 from headrace.drivers.memory.lock_data import LockData
 from headrace.drivers.memory.queue_data import QueueData
@@ -30,7 +39,7 @@ from headrace.model.position import Crossing, Position, highest, is_beyond, lowe
 from headrace.model.procs import Hold, ProcState
 from headrace.model.queues import DEFAULTS, QueueSettings
 from headrace.model.rates import Marks
-from headrace.model.record import Batch, TopicInfo
+from headrace.model.record import Batch, StoredBatch, TopicInfo
 from headrace.model.refusals import unknown_topic
 
 T = TypeVar("T")
@@ -181,6 +190,17 @@ class MemoryTopics:
             batches = topic.cover(bottom, min(top, bottom + query.limit - 1))
         return page(info, low, high, within(batches, query.max_bytes), query)
 
+    def read_stored(
+        self, topic: str, low: int, high: int, limit: int, max_bytes: int
+    ) -> Op[StoredPage]:
+        def act() -> StoredPage:
+            data, info = self.topic_data(topic), self.info_of(topic)
+            found = data.cover(low, min(high, low + limit - 1))
+            batches = [_stored(batch) for batch in within(found, max_bytes)]
+            return stored_page(info, low, high, limit, batches)
+
+        return immediate("read_stored", act, writes=False)
+
     def topics(self, prefix: str, after: str, limit: int) -> Op[list[TopicInfo]]:
         def act() -> list[TopicInfo]:
             names = sorted(
@@ -259,3 +279,8 @@ def within(batches: list[Batch], max_bytes: int) -> list[Batch]:
             return batches[:index]
         size += len(batch.body)
     return batches
+
+
+def _stored(batch: Batch) -> StoredBatch:
+    headers = None if batch.headers is None else batch.headers.encode()
+    return StoredBatch(batch.base_seq, batch.count, batch.ts, batch.body.encode(), headers)

@@ -8,8 +8,10 @@ from typing import Any
 import psycopg
 from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
+from psycopg.types.string import ByteaBinaryLoader
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
+from headrace.drivers.postgres.straight import Straight, is_fit, straight_on
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.errors import InvalidBody
 
@@ -25,6 +27,17 @@ class OwnConnection(psycopg.Connection[Any]):
     def own_cursor(self) -> psycopg.Cursor[Any]:
         return self.cursor(row_factory=dict_row)
 
+    @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
+    @cached_property
+    def stored_cursor(self) -> psycopg.Cursor[Any]:
+        """One that leaves texts as they come: not decoded, nor even copied for it."""
+        cursor = self.cursor(row_factory=dict_row, binary=True)
+        cursor.adapters.register_loader("text", ByteaBinaryLoader)
+        return cursor
+
 
 class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for async code."""
@@ -33,13 +46,42 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     def own_cursor(self) -> psycopg.AsyncCursor[Any]:
         return self.cursor(row_factory=dict_row)
 
+    @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
+
+def send_whole(
+    connection: AnyConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """Execute statements that are a transaction by themselves."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnConnection) and isinstance(statement, Statement) and not others:
+        straight = connection.straight
+        if straight is not None and is_fit(statement):
+            return [straight.execute(statement)]
+    return send(connection, statements)
+
+
+async def asend_whole(
+    connection: AnyAsyncConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """The same for async connections."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnAsyncConnection) and isinstance(statement, Statement):
+        straight = connection.straight
+        if not others and straight is not None and is_fit(statement):
+            return [await straight.aexecute(statement)]
+    return await asend(connection, statements)
+
 
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:
     """Execute statements, in a pipeline if there are several, and fetch their rows."""
     if len(statements) == 1:
         if isinstance(connection, OwnConnection):
             [statement] = statements
-            cursor = connection.own_cursor
+            is_stored = isinstance(statement, Statement) and statement.as_stored
+            cursor = connection.stored_cursor if is_stored else connection.own_cursor
             cursor.execute(statement.text.encode(), _parameters(statement) or None)
             return [_rows(cursor)]
         return [_rows(_execute(connection, statements[0]))]

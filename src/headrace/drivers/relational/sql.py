@@ -38,11 +38,15 @@ NOUNS = (
 
 
 class Statement(NamedTuple):
-    """A statement with its parameters, ready to be sent."""
+    """A statement with its parameters, ready to be sent.
+
+    ``as_stored`` allows texts in its answer to be bytes in UTF-8, where that is less work.
+    """
 
     name: str
     text: str
     parameters: dict[str, Any]
+    as_stored: bool = False
 
 
 class Many(NamedTuple):
@@ -55,7 +59,7 @@ class Many(NamedTuple):
     @classmethod
     def of(cls, make: MakeStatement, rows: Sequence[Mapping[str, Any]]) -> Many:
         """The statement for these rows: at least one, all with the same names."""
-        name, text, _ = make()
+        name, text, *_ = make()
         return cls(name, text, rows)
 
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
-from headrace.contract.shared import check_seq, merged, new_calls, page, shares, spans
+from headrace.contract.shared import (
+    check_seq,
+    merged,
+    new_calls,
+    page,
+    shares,
+    spans,
+    stored_page,
+)
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
@@ -16,12 +24,13 @@ from headrace.contract.values import (
     Promised,
     PromisedRow,
     RangeQuery,
+    StoredPage,
 )
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql, Statement
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
-from headrace.model.record import Batch, TopicInfo
+from headrace.model.record import Batch, StoredBatch, TopicInfo
 from headrace.model.refusals import unknown_topic
 from headrace.model.tokens import batch_id
 
@@ -219,6 +228,26 @@ class Topics:
         )
         return page(head, low, high, batches, query)
 
+    def read_stored(
+        self, topic: str, low: int, high: int, limit: int, max_bytes: int
+    ) -> Op[StoredPage]:
+        def steps() -> Steps[StoredPage]:
+            reading = self.sql.read_up(
+                topic=topic,
+                low=low,
+                high=high,
+                span=min(limit, ENTIRE),
+                max_bytes=max_bytes,
+                known="",
+            )
+            rows = yield reading._replace(as_stored=True)
+            if not rows:
+                raise unknown_topic(topic)
+            batches = [_stored(row) for row in rows if row["base_seq"] is not None]
+            return stored_page(_info(topic, rows[0]), low, high, limit, batches)
+
+        return Op("read_stored", steps, writes=False)
+
     def rows(
         self,
         topic: str,
@@ -254,7 +283,7 @@ class Topics:
             batches.append(Batch(row["base_seq"], row["count"], row["ts"], body, row["headers"]))
         if batches:
             self.remember_row(topic, str(rows[len(batches) - 1]["id"]), batches[-1].body)
-        return TopicInfo(topic, head["first_seq"], head["next_seq"], head["last_ts"]), batches
+        return _info(topic, head), batches
 
     # Small claims read the same large row again and again: its text is kept, the last row
     # of each topic, and not sent again. Exact, because a row with an id never changes.
@@ -324,3 +353,18 @@ class Topics:
 
 def _head(row: Row) -> Head:
     return Head(*(row[field] for field in Head._fields))
+
+
+def _info(topic: str, row: Row) -> TopicInfo:
+    return TopicInfo(topic, row["first_seq"], row["next_seq"], row["last_ts"])
+
+
+def _stored(row: Row) -> StoredBatch:
+    body, headers = _encoded(row["body"]), row["headers"]
+    beside = None if headers is None else _encoded(headers)
+    return StoredBatch(row["base_seq"], row["count"], row["ts"], body, beside)
+
+
+def _encoded(text: str | bytes) -> bytes:
+    """Not every connection has bytes to give: a user's own has text."""
+    return text if isinstance(text, bytes) else text.encode()

@@ -288,11 +288,22 @@ def rows_of(connection: sqlite3.Connection, statement: Statement | Many) -> list
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     if not isinstance(statement, Many):
+        if statement.as_stored:
+            return _rows_as_stored(cursor, statement)
         return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
     if "returning" not in statement.text:
         cursor.executemany(statement.text, statement.rows)
         return []
     return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
+
+
+def _rows_as_stored(cursor: sqlite3.Cursor, statement: Statement) -> list[sqlite3.Row]:
+    connection = cursor.connection
+    before, connection.text_factory = connection.text_factory, bytes
+    try:
+        return cursor.execute(statement.text, statement.parameters).fetchall()
+    finally:
+        connection.text_factory = before
 
 
 def executions(statement: Statement | Many) -> list[dict[str, Any]]:

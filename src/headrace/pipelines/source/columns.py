@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.contract.values import Page
+from headrace.contract.values import StoredPage
 from headrace.errors import MalformedRecord
 
 TYPES = {
@@ -25,8 +25,8 @@ TYPES = {
 class Lines:
     """The records of a page: their bodies, and what else is known of each."""
 
-    def __init__(self, page: Page) -> None:
-        self.topic = page.topic.name
+    def __init__(self, page: StoredPage) -> None:
+        self.topic = page.topic
         self.batches = page.batches
         self.first = page.first
         self.count = page.last - page.first + 1
@@ -57,21 +57,23 @@ class Lines:
         )
 
     def bodies(self) -> pa.Array:
-        return self.asked(self._split([batch.body for batch in self.batches]))
+        return self.asked(self._split(self.text()))
 
     def headers(self) -> pa.Array:
         """JSON objects; null for records that have none."""
         if all(batch.headers is None for batch in self.batches):
             return pa.nulls(self.count, pa.string())
         texts = [
-            "null" + "\nnull" * (batch.count - 1) if batch.headers is None else batch.headers
+            b"null" + b"\nnull" * (batch.count - 1) if batch.headers is None else batch.headers
             for batch in self.batches
         ]
-        lines = self.asked(self._split(texts))
+        lines = self.asked(self._split(b"\n".join(texts)))
         return pc.if_else(pc.equal(lines, "null"), pa.scalar(None, pa.string()), lines)
 
-    def _split(self, texts: list[str]) -> pa.Array:
-        lines = pc.split_pattern(pa.array(texts, pa.string()), "\n").flatten()
+    def _split(self, text: bytes) -> pa.Array:
+        ends = np.array([0, len(text)], np.int32)
+        whole = pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(text))
+        lines = pc.split_pattern(whole, "\n").flatten()
         if len(lines) != self.stored:
             raise self.malformed(len(lines))
         return lines
@@ -84,9 +86,9 @@ class Lines:
             topic=self.topic,
         )
 
-    def text(self) -> str:
+    def text(self) -> bytes:
         """The bodies of the rows as they are stored: JSON lines, also those not asked for."""
-        return "\n".join([batch.body for batch in self.batches])
+        return b"\n".join([batch.body for batch in self.batches])
 
     def asked(self, column: Any) -> Any:
         """What was asked for, of a column or table with all records of the rows."""
@@ -109,7 +111,7 @@ class RecordColumns:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.schema = pa.schema([(name, TYPES[name]) for name in names])
 
-    def batch(self, page: Page) -> pa.RecordBatch:
+    def batch(self, page: StoredPage) -> pa.RecordBatch:
         lines = Lines(page)
         arrays = [lines.column(name) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

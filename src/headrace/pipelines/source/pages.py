@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.contract.store import Store
-from headrace.contract.values import Page, RangeQuery
+from headrace.contract.values import StoredPage
 from headrace.errors import HeadraceError, ProcOvertaken, UnknownSeq
-from headrace.model.position import Position
 from headrace.pipelines.source.ranges import SeqRange
 
 # As much as stays in a processor's cache on its way: some thousand records of usual size.
-PAGE_BYTES = 1024 * 1024
-FIRST_RECORDS = 5_000
+PAGE_BYTES = 4 * 1024 * 1024
+FIRST_RECORDS = 20_000
 MOST_RECORDS = 50_000
 
 
-def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
+def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[StoredPage]:
     """All records of a range, in order; no transaction stays open between pages.
 
     A range that was collected meanwhile raises an error of its own: with fewer records than
@@ -24,21 +23,27 @@ def pages(store: Store, part: SeqRange, proc: str = "") -> Iterator[Page]:
     """
     low, limit = part.first, FIRST_RECORDS
     while low <= part.last:
-        query = RangeQuery(
-            topic=part.topic,
-            start=Position(seq=low),
-            end=Position(seq=part.last),
-            limit=limit,
-            max_bytes=PAGE_BYTES,
-        )
         try:
-            page = store.run(store.read(query))
+            page = store.run(store.read_stored(part.topic, low, part.last, limit, PAGE_BYTES))
         except UnknownSeq as error:
             info = store.run(store.topic_info(part.topic))
             last = min(part.last, info.first_seq - 1)
             raise collected(SeqRange(part.topic, low, last), proc) from error
         yield page
         low, limit = page.last + 1, _next_limit(limit, page.last - page.first + 1)
+
+
+def by_batch(page: StoredPage) -> list[StoredPage]:
+    """A page for each of a page's batches."""
+    return [
+        StoredPage(
+            page.topic,
+            max(page.first, batch.base_seq),
+            min(page.last, batch.last_seq),
+            (batch,),
+        )
+        for batch in page.batches
+    ]
 
 
 def _next_limit(limit: int, taken: int) -> int:

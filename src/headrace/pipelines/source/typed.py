@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.types as kinds
 
-from headrace.contract.values import Page
+from headrace.contract.values import StoredPage
 from headrace.errors import InvalidOption, MalformedRecord
 from headrace.pipelines.source.columns import TYPES, Lines
 from headrace.pipelines.source.options import CORRUPT
@@ -50,7 +50,7 @@ class TypedColumns:
             [pa.field(field.name, _read_type(field.name, field.type)) for field in self._fields]
         )
 
-    def batch(self, page: Page) -> pa.RecordBatch:
+    def batch(self, page: StoredPage) -> pa.RecordBatch:
         lines = Lines(page)
         stretches = self._decoded(lines)
         if not self._corrupt:
@@ -84,18 +84,17 @@ class TypedColumns:
 
     def _halved(self, bodies: list[str]) -> list[Stretch]:
         try:
-            return [Stretch(len(bodies), self._read("\n".join(bodies)))]
+            return [Stretch(len(bodies), self._read("\n".join(bodies).encode()))]
         except _UNFIT as error:
             if len(bodies) == 1:
                 return [Stretch(1, None, _reason(error))]
         half = len(bodies) // 2
         return self._halved(bodies[:half]) + self._halved(bodies[half:])
 
-    def _read(self, text: str) -> pa.Table:
-        encoded = text.encode()
+    def _read(self, text: bytes) -> pa.Table:
         table = pj.read_json(
-            pa.BufferReader(encoded),
-            read_options=pj.ReadOptions(use_threads=False, block_size=len(encoded) + 1),
+            pa.BufferReader(text),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
             parse_options=pj.ParseOptions(
                 explicit_schema=self._read_as, unexpected_field_behavior="ignore"
             ),

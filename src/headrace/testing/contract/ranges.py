@@ -17,6 +17,7 @@ from headrace.errors import (
 from headrace.model.position import record_id
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Contract, bodies, fill, seqs
+from headrace.testing.contract.queue_base import Desk
 
 MALFORMED = ["abc", "-5", "5-", "::1", ":1x", "1-2-3", "5:3", ":-1", ":", " 1", "1\n", "٣", 5, ">"]
 
@@ -239,6 +240,32 @@ class RangeContract(Contract):
         fill(hr, 3)
         hr.range("t", ":1", ":1")[0].body["n"] = "changed"
         assert bodies(hr.range("t", ":1", ":1")) == [{"n": 1}]
+
+    def test_batches_come_as_they_are_stored(self, hr: Any, t0: int) -> None:
+        """Bytes of JSON lines; the first and the last batch may hold more than was asked for."""
+        hr.commit("t", {"text": "\u00e4\n"}, headers={"who": "me"})
+        desk = Desk(hr)
+        page = desk.read_stored("t", 7, 15, 100, 10**6)
+        assert (page.topic, page.first, page.last) == ("t", 7, 15)
+        assert [(batch.base_seq, batch.count, batch.ts) for batch in page.batches] == [
+            (5, 5, t0 + 1),
+            (10, 5, t0 + 2),
+            (15, 1, t0 + 3),
+        ]
+        assert page.batches[0].body == b'{"n":5}\n{"n":6}\n{"n":7}\n{"n":8}\n{"n":9}'
+        assert [batch.headers for batch in page.batches] == [None, None, b'{"who":"me"}']
+        assert page.batches[2].body == '{"text":"\u00e4\\n"}'.encode()
+        assert hr.range("t", ":15")[0].headers == {"who": "me"}, "texts are texts again"
+
+    def test_a_page_of_stored_batches_keeps_to_its_limits(self, hr: Any, t0: int) -> None:
+        desk = Desk(hr)
+        assert desk.read_stored("t", 3, 14, 4, 10**6).last == 6
+        assert desk.read_stored("t", 3, 14, 100, 1).last == 4, "one batch, however small the page"
+        assert desk.read_stored("t", 3, 99, 100, 10**6).last == 14
+        with pytest.raises(UnknownSeq):
+            desk.read_stored("t", 15, 20, 100, 10**6)
+        with pytest.raises(UnknownTopic):
+            desk.read_stored("nothing", 0, 20, 100, 10**6)
 
     @staticmethod
     def _text(end: str | None, t0: int) -> str | None:
