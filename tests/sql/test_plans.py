@@ -213,7 +213,7 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     ),
     "remove_all_gone",
     *("list_limits", "remove_limits", "remove_overrides", "limited_queues", "queue_names"),
-    *("count_held", "list_held", "clear_buckets", "clear_waits", "drop_buckets"),
+    *("count_held", "list_held", "clear_buckets", "drop_buckets"),
     *("list_locks", "drop_places", "raise_fence_floor"),
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }

@@ -18,6 +18,7 @@ from headrace.cli import (
     dead,
     doctor,
     item,
+    limit,
     lock,
     maintain,
     migrate,
@@ -87,6 +88,7 @@ app.add_typer(proc.app, name="proc")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(queue.app, name="queue")
 app.add_typer(channel.app, name="channel")
+app.add_typer(limit.app, name="limit")
 app.add_typer(lock.app, name="lock")
 push.register(app)
 app.add_typer(item.app, name="item")

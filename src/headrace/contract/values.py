@@ -53,8 +53,9 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
 
     def ids(self) -> list[str]:
         """The ids of all records, part by part."""
+        before_seq = record_id(self.ts, "")
         return [
-            record_id(self.ts, seq)
+            f"{before_seq}{seq}"
             for span in self.spans
             for seq in range(span.first_seq, span.first_seq + span.count)
         ]

@@ -52,8 +52,8 @@ class Crossing(NamedTuple):
     after: int
 
 
-def record_id(ts: int, seq: int) -> str:
-    """The public id of a record: ``{ms}-{seq}``."""
+def record_id(ts: int, seq: int | str) -> str:
+    """The public id of a record: ``{ms}-{seq}``; without a seq, how the ids of ``ts`` begin."""
     return f"{ts}-{seq}"
 
 

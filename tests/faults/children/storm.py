@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from faults.children import committer, consumer, hand, producer, worker
+from faults.children import committer, consumer, hand, producer, ruler, runner, worker
 from faults.children.forks import fork, kill
 from faults.waiting import until
 
@@ -17,6 +17,8 @@ PROGRAMS = {
     "producer": producer.main,
     "consumer": consumer.main,
     "hand": hand.main,
+    "runner": runner.main,
+    "ruler": ruler.main,
 }
 
 

@@ -14,7 +14,14 @@ from psycopg.rows import dict_row
 from headrace.contract.finishing import finish
 from headrace.drivers.postgres import failures
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection, AsyncPool, Pool
-from headrace.drivers.postgres.sending import OwnAsyncConnection, OwnConnection, asend, send
+from headrace.drivers.postgres.sending import (
+    OwnAsyncConnection,
+    OwnConnection,
+    asend,
+    asend_whole,
+    send,
+    send_whole,
+)
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.drivers.running import Runner, TryAgain, Work
 
@@ -34,6 +41,8 @@ class Send(msgspec.Struct, frozen=True):
     statements: tuple[Statement | Many, ...]
     # An outcome under way is waited for even if the caller is cancelled.
     to_the_end: bool = False
+    # They are a transaction by themselves.
+    is_whole: bool = False
 
 
 class Checkin(msgspec.Struct, frozen=True):
@@ -96,6 +105,8 @@ class Connecting(Runner):
         match action:
             case Checkout(is_lasting):
                 return self._pool.take(is_lasting=is_lasting)
+            case Send(connection, statements, _, True):
+                return send_whole(connection, statements)
             case Send(connection, statements):
                 return send(connection, statements)
             case Checkin(connection, is_good, is_lasting):
@@ -107,8 +118,9 @@ class Connecting(Runner):
         match action:
             case Checkout(is_lasting):
                 return await self._async_pool().take(is_lasting=is_lasting)
-            case Send(connection, statements, True):
-                return await finish(asend(connection, statements))
+            case Send(connection, statements, True, is_whole):
+                way = asend_whole if is_whole else asend
+                return await finish(way(connection, statements))
             case Send(connection, statements):
                 return await asend(connection, statements)
             case Checkin(connection, is_good, is_lasting):

@@ -392,13 +392,12 @@ def claim_at_once(
         nonlocal runs
         runs += 1
         queue = yield from store.known.queue(take.queue)
+        if queue is not None and take.version not in (None, queue.info.version):
+            queue = yield from store.known.queue(take.queue, anew=True)
+            if queue is None or take.version not in (None, queue.info.version):
+                return (yield from slowly(runs > 1))
         if runs > 1 or queue is None or not _can_claim(queue, take):
             return (yield from slowly(runs > 1))
-        if take.version not in (None, queue.info.version):
-            queue = yield from store.known.queue(take.queue, anew=True)
-            is_known = queue is not None and take.version in (None, queue.info.version)
-            if queue is None or not is_known or not _can_claim(queue, take):
-                return (yield from slowly(False))
         began = time.perf_counter()
         rows = yield from _claim(store, queue, take)
         took = time.perf_counter() - began

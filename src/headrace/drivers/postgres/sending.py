@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 from psycopg.types.string import ByteaBinaryLoader
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
+from headrace.drivers.postgres.straight import Straight, is_fit, straight_on
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.errors import InvalidBody
 
@@ -27,6 +28,10 @@ class OwnConnection(psycopg.Connection[Any]):
         return self.cursor(row_factory=dict_row)
 
     @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
+    @cached_property
     def stored_cursor(self) -> psycopg.Cursor[Any]:
         """One that leaves texts as they come: not decoded, nor even copied for it."""
         cursor = self.cursor(row_factory=dict_row, binary=True)
@@ -40,6 +45,34 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     @cached_property
     def own_cursor(self) -> psycopg.AsyncCursor[Any]:
         return self.cursor(row_factory=dict_row)
+
+    @cached_property
+    def straight(self) -> Straight | None:
+        return straight_on(self)
+
+
+def send_whole(
+    connection: AnyConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """Execute statements that are a transaction by themselves."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnConnection) and isinstance(statement, Statement) and not others:
+        straight = connection.straight
+        if straight is not None and is_fit(statement):
+            return [straight.execute(statement)]
+    return send(connection, statements)
+
+
+async def asend_whole(
+    connection: AnyAsyncConnection, statements: tuple[Statement | Many, ...]
+) -> list[list[Any]]:
+    """The same for async connections."""
+    [statement, *others] = statements
+    if isinstance(connection, OwnAsyncConnection) and isinstance(statement, Statement):
+        straight = connection.straight
+        if not others and straight is not None and is_fit(statement):
+            return [await straight.aexecute(statement)]
+    return await asend(connection, statements)
 
 
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:

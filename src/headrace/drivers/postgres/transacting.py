@@ -207,7 +207,7 @@ class Transacting(Connecting):
             raise TryAgain(failures.unavailable(gone, self.address))
         opening = () if op.relaxed else self._opening
         try:
-            rows = yield Send(connection, opening + statements, to_the_end=True)
+            rows = yield Send(connection, opening + statements, to_the_end=True, is_whole=True)
         except pg.UniqueViolation as error:
             if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise

@@ -14,6 +14,7 @@ from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
 from headrace.model.typed import ANY
 from headrace.testing.clocks import FakeClock
+from headrace.testing.contract.base import Connect
 from headrace.testing.contract.limit_rules import override, pattern, rule
 from headrace.testing.contract.queue_base import Desk, Queue, QueueContract, doc, payloads, said
 
@@ -218,6 +219,23 @@ class LimitClaimContract(QueueContract):
         assert q.claim(1) == []
         q.settle(items[1], "complete")
         assert payloads(q.claim(9)) == [4]
+
+    def test_a_client_that_knew_the_queue_before(
+        self, connect: Connect, q: Queue, desk: Desk
+    ) -> None:
+        """Keeps to a rule that somebody else has made meanwhile, whatever version it asks for."""
+        fill(q, None, 1, 2, 3)
+        fill(q, MAC, 4, 5, 6)
+        q.claim(1)
+        other = Desk(connect())
+        other.create_limits(
+            [RuleRow(id="r", key_values=pattern(), limit=2, queue="q"), rule("off", 0, os=ANY)]
+        )
+        version = other.queue_info("q").version
+        assert q.take(9, version=version - 1).state == "stale"
+        assert payloads(q.claim(9, version=version)) == [2]
+        q.settle(q.in_state(2)[0], "complete")
+        assert payloads(q.claim(9, version=version)) == [3]
 
     def test_numbers_change_at_once(self, q: Queue, desk: Desk) -> None:
         """Of rules and overrides; so does what is added and removed."""

@@ -145,7 +145,6 @@ class LimitRules(QueueBase):
             ]
             if rows:
                 yield Many.of(self.sql.set_buckets, rows)
-        yield self.sql.clear_waits()
 
     def held(self, queues: dict[int, str], on: Subject) -> Steps[Counter[tuple[str, str | None]]]:
         """How many items are out, or live, by queue and channel."""

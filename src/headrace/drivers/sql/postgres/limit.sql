@@ -106,8 +106,8 @@ order by i.id
 limit :limit;
 
 -- name: clear_buckets
--- Remove totals, to count them anew.
-delete from headrace.bucket where queue = :queue and measure = :measure;
+-- Nothing counts in some totals, until they are counted anew.
+update headrace.bucket set used = 0 where queue = :queue and measure = :measure and used <> 0;
 
 -- name: set_buckets
 -- Totals as they were counted.
@@ -118,15 +118,11 @@ from rows from (
     string_to_table(:queue, E'\x1e', E'\x15'),
     string_to_table(:measure, E'\x1e', E'\x15'),
     string_to_table(:used, E'\x1e', E'\x15')
-) as r (name, queue, measure, used);
-
--- name: clear_waits
--- Nobody waits for totals that are gone.
-delete from headrace.limit_wait w
-where not exists (select from headrace.bucket b where b.id = w.bucket);
+) as r (name, queue, measure, used)
+on conflict (name) do update set used = excluded.used;
 
 -- name: add_buckets
--- Totals that are not there yet.
+-- Totals that are not there yet. To try and find one there would be to wait for whoever changes it.
 insert into headrace.bucket (name, queue, measure)
 select r.name, r.queue, r.measure
 from rows from (
@@ -134,6 +130,7 @@ from rows from (
     string_to_table(:queue, E'\x1e', E'\x15'),
     string_to_table(:measure, E'\x1e', E'\x15')
 ) as r (name, queue, measure)
+where not exists (select from headrace.bucket b where b.name = r.name)
 order by r.name collate "C"
 on conflict (name) do nothing;
 
@@ -194,9 +191,8 @@ where id = any(:buckets::integer[]) and not is_awaited;
 
 -- name: end_waits
 -- There is room in totals; the queues that wait for it.
-delete from headrace.limit_wait w using headrace.queue q
-where w.bucket = any(:buckets::integer[]) and q.id = w.queue
-returning q.name;
+delete from headrace.limit_wait w where w.bucket = any(:buckets::integer[])
+returning (select q.name from headrace.queue q where q.id = w.queue) as name;
 
 -- name: unawait_buckets
 -- Nobody waits for them any more.

@@ -89,18 +89,14 @@ order by i.id
 limit :limit;
 
 -- name: clear_buckets
--- Remove totals, to count them anew.
-delete from headrace_bucket where queue = :queue and measure = :measure;
+-- Nothing counts in some totals, until they are counted anew.
+update headrace_bucket set used = 0 where queue = :queue and measure = :measure and used <> 0;
 
 -- name: set_buckets
 -- Totals as they were counted.
 insert into headrace_bucket (name, queue, measure, used)
-values (:name, :queue, :measure, :used);
-
--- name: clear_waits
--- Nobody waits for totals that are gone.
-delete from headrace_limit_wait
-where not exists (select 1 from headrace_bucket b where b.id = bucket);
+values (:name, :queue, :measure, :used)
+on conflict (name) do update set used = excluded.used;
 
 -- name: add_buckets
 -- Totals that are not there yet.

@@ -1,0 +1,207 @@
+"""Single statements straight through libpq: a cursor takes as long as the statement itself.
+
+For statements that call one function of ours, so that the server knows the type of every
+parameter, and that are a transaction by themselves. Everything else goes by ``sending``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import select
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from headrace.drivers.relational.sql import Statement
+
+# Sent as they are this many times; from then on prepared.
+PREPARE_AFTER = 2
+
+_PLAIN = frozenset((str, int, bool, type(None)))
+_PARAMETER = re.compile(r"%\(([a-z_]+)\)s|%%")
+
+
+class Numbered(NamedTuple):
+    """A statement as libpq wants it: parameters by number, and a name that only it can have."""
+
+    text: bytes
+    parameters: tuple[str, ...]
+    name: bytes
+
+
+@lru_cache(maxsize=4096)
+def numbered(text: str) -> Numbered:
+    """Number the named parameters of a statement."""
+    found: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name is None:
+            return "%"
+        if name not in found:
+            found.append(name)
+        return f"${found.index(name) + 1}"
+
+    query = _PARAMETER.sub(number, text).encode()
+    # Behind a pooler a session may know another client's names: they must mean the same.
+    return Numbered(
+        query, tuple(found), b"headrace_" + hashlib.sha256(query).hexdigest()[:40].encode()
+    )
+
+
+def straight_on(
+    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+) -> Straight | None:
+    """The straight way on a connection, if it speaks UTF-8 as almost all do."""
+    return Straight(connection) if connection.info.encoding == "utf-8" else None
+
+
+class Straight:
+    """Sends statements on one connection, which nobody else uses meanwhile."""
+
+    def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        self._pgconn: PGconn = connection.pgconn
+        self._prepares = connection.prepare_threshold is not None
+        self._transformer = Transformer(connection)
+        self._poller = select.poll()
+        self._poller.register(self._pgconn.socket, select.POLLIN)
+        self._writing = select.poll()
+        self._writing.register(self._pgconn.socket, select.POLLIN | select.POLLOUT)
+        self._uses: dict[str, int] = {}
+        self._columns: dict[str, list[str]] = {}
+
+    def execute(self, statement: Statement) -> list[dict[str, Any]]:
+        """Send a statement, wait for its answer, and return its rows."""
+        if self._must_prepare(statement.text):
+            self._send_prepare(statement.text)
+            self._check(self._wait())
+        self._send(statement)
+        return self._rows(statement.text, self._wait())
+
+    async def aexecute(self, statement: Statement) -> list[dict[str, Any]]:
+        """The same on an event loop."""
+        if self._must_prepare(statement.text):
+            self._send_prepare(statement.text)
+            self._check(await self._await())
+        self._send(statement)
+        return self._rows(statement.text, await self._await())
+
+    def _must_prepare(self, text: str) -> bool:
+        uses = self._uses[text] = self._uses.get(text, 0) + 1
+        return self._prepares and uses == PREPARE_AFTER + 1
+
+    def _send_prepare(self, text: str) -> None:
+        query = numbered(text)
+        self._pgconn.send_prepare(query.name, query.text)
+
+    def _send(self, statement: Statement) -> None:
+        query = numbered(statement.text)
+        values = _values(query.parameters, statement.parameters)
+        if self._prepares and self._uses[statement.text] > PREPARE_AFTER:
+            self._pgconn.send_query_prepared(query.name, values)
+        else:
+            self._pgconn.send_query_params(query.text, values)
+
+    def _wait(self) -> PGresult:
+        pgconn = self._pgconn
+        while pgconn.flush():
+            for _, event in self._writing.poll():
+                if event & select.POLLIN:
+                    pgconn.consume_input()
+        result: PGresult | None = None
+        while True:
+            while pgconn.is_busy():
+                self._poller.poll()
+                pgconn.consume_input()
+            more = pgconn.get_result()
+            if more is None:
+                return _known(result)
+            result = more
+
+    async def _await(self) -> PGresult:
+        pgconn = self._pgconn
+        loop = asyncio.get_running_loop()
+        while pgconn.flush():
+            await _ready(loop.add_writer, loop.remove_writer, pgconn.socket)
+        result: PGresult | None = None
+        while True:
+            while pgconn.is_busy():
+                await _ready(loop.add_reader, loop.remove_reader, pgconn.socket)
+                pgconn.consume_input()
+            more = pgconn.get_result()
+            if more is None:
+                return _known(result)
+            result = more
+
+    def _rows(self, text: str, result: PGresult) -> list[dict[str, Any]]:
+        if self._check(result) != ExecStatus.TUPLES_OK:
+            return []
+        columns = self._columns.get(text)
+        if columns is None:
+            columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
+            self._columns[text] = columns
+        self._transformer.set_pgresult(result)
+
+        def row(values: Sequence[Any]) -> dict[str, Any]:
+            return dict(zip(columns, values, strict=True))
+
+        return self._transformer.load_rows(0, result.ntuples, row)
+
+    def _check(self, result: PGresult) -> int:
+        status = result.status
+        if status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+            raise errors.error_from_result(result)
+        return status
+
+
+def _known(result: PGresult | None) -> PGresult:
+    if result is None:
+        raise psycopg.OperationalError("the connection ended without an answer")
+    return result
+
+
+async def _ready(add: Callable[..., None], remove: Callable[[int], bool], descriptor: int) -> None:
+    """Wait until a descriptor can be read or written."""
+    future = asyncio.get_running_loop().create_future()
+
+    def tell() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    add(descriptor, tell)
+    try:
+        await future
+    finally:
+        remove(descriptor)
+
+
+def is_fit(statement: Statement) -> bool:
+    """Whether all its parameters are plain: others need a cursor to be written."""
+    return _PLAIN.issuperset(map(type, statement.parameters.values()))
+
+
+def _values(names: Sequence[str], parameters: Mapping[str, Any]) -> list[bytes | None]:
+    return [_text(parameters[name]) for name in names]
+
+
+def _text(value: Any) -> bytes | None:
+    """A value as the server reads it, whatever type it finds for it."""
+    if value is None:
+        return None
+    kind = type(value)
+    if kind is str:
+        text: bytes = value.encode()
+        if b"\0" in text:
+            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return text
+    if kind is bool:
+        return b"t" if value else b"f"
+    return b"%d" % value
