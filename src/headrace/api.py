@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self, Unpack
 
-from msgspec import UNSET, UnsetType
-
-from headrace.client.calls import Call, Timeout
+from headrace.client.calls import Call
 from headrace.client.clients import AsyncClient, Client
 from headrace.client.running import Status, documented
 from headrace.errors import NotConnected
 from headrace.model.checks import positive
 from headrace.model.codec import DEFAULT_MAX_BODY
-from headrace.model.pipelines import DEFAULT_COUNT, Kind, PipelineInfo
-from headrace.model.procs import Strategy
-from headrace.pipelines.defining import ProcessorLike, Topics, plan
+from headrace.model.pipelines import PipelineInfo
+from headrace.pipelines.defining import ProcessorLike, plan
 from headrace.pipelines.handles import AsyncSystemProc, SystemProc, close_runners
 from headrace.stores import Clock, Durability, Migrate, open_store
+from headrace.worker.pipelines import PipelineOptions, Topics
 from headrace.worker.registering import (
     WorkerOptions,
     aclose_workers,
@@ -52,14 +50,8 @@ class Headrace(Client):
         name: str,
         *,
         source: Topics | None = None,
-        to: Topics | None = None,
         processor: ProcessorLike | None = None,
-        kind: Kind | None = None,
-        offset: str | None = None,
-        count: int = DEFAULT_COUNT,
-        max_reclaims: int | UnsetType = UNSET,
-        reclaim_timeout: Timeout | UnsetType = UNSET,
-        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
+        **options: Unpack[PipelineOptions],
     ) -> SystemProc:
         """A pipeline: claim records, let ``processor`` handle them, ack and commit the results.
 
@@ -78,15 +70,9 @@ class Headrace(Client):
         wanted = plan(
             self._calls.store,  # type: ignore[arg-type]  # a client has a store, not a session
             name,
-            source=source,
-            to=to,
-            processor=processor,
-            kind=kind,
-            offset=offset,
-            count=count,
-            max_reclaims=max_reclaims,
-            reclaim_timeout=reclaim_timeout,
-            on_max_reclaims_reached=on_max_reclaims_reached,
+            source,
+            processor,
+            options,
         )
         return SystemProc(self, self._run(wanted.call).name, wanted.function)
 
@@ -132,27 +118,15 @@ class AsyncHeadrace(AsyncClient):
         name: str,
         *,
         source: Topics | None = None,
-        to: Topics | None = None,
         processor: ProcessorLike | None = None,
-        kind: Kind | None = None,
-        offset: str | None = None,
-        count: int = DEFAULT_COUNT,
-        max_reclaims: int | UnsetType = UNSET,
-        reclaim_timeout: Timeout | UnsetType = UNSET,
-        on_max_reclaims_reached: Strategy | UnsetType = UNSET,
+        **options: Unpack[PipelineOptions],
     ) -> AsyncSystemProc:
         wanted = plan(
             self._calls.store,  # type: ignore[arg-type]  # a client has a store, not a session
             name,
-            source=source,
-            to=to,
-            processor=processor,
-            kind=kind,
-            offset=offset,
-            count=count,
-            max_reclaims=max_reclaims,
-            reclaim_timeout=reclaim_timeout,
-            on_max_reclaims_reached=on_max_reclaims_reached,
+            source,
+            processor,
+            options,
         )
         return AsyncSystemProc(self, (await self._run(wanted.call)).name, wanted.function)
 

@@ -27,6 +27,7 @@ SINKS = "headrace.contract.sink_rules"
 EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
+QUEUES = "headrace.drivers.relational.queues"
 LOCKS = "headrace.drivers.relational.locks:Locks"
 QUERIES = ("tests/model/test_queries.py", "what_a_query_selects")
 
@@ -987,5 +988,80 @@ MUTANTS = (
                 "excluded.until",
             ),
         ),
+    ),
+    Mutant(
+        "limits are checked before they are locked",
+        interleaving("limit_races", "postgres", "two_claims", "line"),
+        (SqlPatch("postgres", "lock_buckets", "for no key update", ""),),
+    ),
+    Mutant(
+        "what a claim takes is not counted",
+        contract("sqlite", "LimitClaim", "several_at_once"),
+        (
+            Patch(
+                f"{QUEUES}.admission:Admission.close", "self._buckets.add(self._room.taken)", "()"
+            ),
+        ),
+    ),
+    Mutant(
+        "a lease that is over keeps its slot",
+        contract("sqlite", "LimitClaim", "lease_that_is_over"),
+        (Patch(f"{QUEUES}.ledger:Ledger._shift_totals", "sign if is_out else 0", "0"),),
+    ),
+    Mutant(
+        "what is completed together keeps its slots",
+        contract("sqlite", "LimitClaim", "several_at_once"),
+        (Patch(f"{CLAIMS}._complete_all", "ledger.ended_out", "ledger.last_in_line and bool"),),
+    ),
+    Mutant(
+        "a dropped queue keeps its slots",
+        contract("sqlite", "LimitClaim", "deleted_channels_and_queues"),
+        (Patch(f"{QUEUES}.lives:Lives._drop", "if queue.limits:", "if not queue.limits:"),),
+    ),
+    Mutant(
+        "a new rule does not count what is out",
+        contract("sqlite", "LimitClaim", "counts_what_is_out"),
+        (Patch(f"{QUEUES}.limits:LimitRules._recount", "+= count", "+= 0"),),
+    ),
+    Mutant(
+        "slots are given back to nobody who waits",
+        contract("sqlite", "LimitClaim", "who_waits", "settled"),
+        (Patch(f"{QUEUES}.buckets:change_totals", "if not awaited:", "if awaited:"),),
+    ),
+    Mutant(
+        "rules are read once",
+        contract("sqlite", "LimitClaim", "numbers_change"),
+        (
+            Patch(
+                f"{QUEUES}.base:QueueBase.limits_of",
+                "if known is None or known.version < queue.limits:",
+                "if known is None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a rule misses the first channel of a queue",
+        contract("sqlite", "LimitPush", "first_channel"),
+        (Patch(f"{QUEUES}.ledger:Ledger._shift_totals", "in self.channels.marked", "in ()"),),
+    ),
+    Mutant(
+        "a rate forgets a slot when it begins to be old",
+        contract("memory", "LimitClaim", "a_rate"),
+        (Patch("headrace.model.rates:_end_of", "slot + 1", "slot - 9"),),
+    ),
+    Mutant(
+        "the short way to claim knows no limits",
+        contract("postgres", "LimitClaim", "rule_about_everything"),
+        (Patch("headrace.drivers.postgres.queueing:_can_claim", "if queue.limits:", "if False:"),),
+    ),
+    Mutant(
+        "the short way to complete gives nothing back",
+        contract("postgres", "LimitClaim", "several_at_once"),
+        (Patch("headrace.drivers.postgres.queueing:_can_complete", " and not queue.limits", ""),),
+    ),
+    Mutant(
+        "a claim that waits is not noted",
+        contract("sqlite", "LimitClaim", "who_waits", "settled"),
+        (Patch(f"{QUEUES}.admission:Admission.close", "if not is_short:", "if is_short:"),),
     ),
 )

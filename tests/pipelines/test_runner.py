@@ -262,6 +262,15 @@ def test_an_importable_function_of_an_app_is_stored_by_name(hr: Headrace) -> Non
     assert (info.processor, info.is_inline) == ("pipeline_jobs:double", False)
 
 
+def test_a_misspelt_option_is_named_with_those_there_are(hr: Headrace) -> None:
+    """At once, by an app too, and not when it is run."""
+    with pytest.raises(InvalidOption, match=r"no option 'cuont': use some of to, .*count"):
+        hr.system_proc("p", source="t", processor=str.upper, cuont=5)
+    with pytest.raises(InvalidOption, match="'cuont'"):
+        App(client=hr).pipeline(source="t", cuont=5)
+    assert hr.system_procs() == []
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -24,9 +24,9 @@ def define(client: Client, app: App) -> dict[str, Callable[..., Any]]:
         wanted = plan(
             client._store,  # noqa: SLF001  # a pipeline is part of its client
             declared.name,
-            source=declared.source,
-            processor=reference_of(declared.function) or declared.function,
-            **declared.options,
+            declared.source,
+            reference_of(declared.function) or declared.function,
+            declared.options,
         )
         client._run(wanted.call)  # noqa: SLF001  # as above
         if wanted.function is not None:

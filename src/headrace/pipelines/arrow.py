@@ -45,11 +45,23 @@ def batch_of(rows: Rows) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def rows_of(batch: Any) -> Rows:
-    """The rows in a batch; they are of one topic."""
+def bare_batch_of(rows: Rows) -> Any:
+    """Only what a function of bodies needs: each column more costs time, however few the rows."""
     pa = need_spark("pyarrow")
+    return pa.RecordBatch.from_arrays(
+        [pa.array(rows.seqs, pa.int64()), pa.array(rows.bodies, pa.string())],
+        names=["seq", "body"],
+    )
+
+
+def rows_of(batch: Any, topic: str) -> Rows:
+    """The rows in a batch of either kind; they are of one topic."""
+    pa = need_spark("pyarrow")
+    if "topic" not in batch.schema.names:
+        seqs, bodies = batch.column("seq").to_pylist(), batch.column("body").to_pylist()
+        return Rows(topic, seqs, [0] * len(seqs), bodies, [None] * len(seqs))
     return Rows(
-        batch.column("topic")[0].as_py(),
+        topic,
         batch.column("seq").to_pylist(),
         [us // 1000 for us in batch.column("ts").cast(pa.int64()).to_pylist()],
         batch.column("body").to_pylist(),

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from headrace.client.calls import Call, Timeout, changes
+from headrace.client.calls import Call, changes
 from headrace.contract.store import Store
 from headrace.contract.values import ProcSpec
 from headrace.errors import InvalidOption
 from headrace.model import pipelines as rules
 from headrace.model.names import check_proc
-from headrace.model.pipelines import DEFAULT_COUNT, Kind, PipelineInfo
+from headrace.model.pipelines import DEFAULT_COUNT, PipelineInfo
 from headrace.model.position import FROM_START, check_offset
-from headrace.model.procs import Strategy
 from headrace.pipelines.processors import check_reference, name_of, processor_of
+from headrace.worker.pipelines import PipelineOptions, Topics, check_options
 
 ProcessorLike = str | Callable[..., Any]
-Topics = str | Sequence[str]
-
-
-class PipelineOptions(TypedDict, total=False):
-    """What can be said of a pipeline beside its name, its source and its processor."""
-
-    to: Topics | None
-    kind: Kind | None
-    offset: str | None
-    count: int
-    max_reclaims: int | UnsetType
-    reclaim_timeout: Timeout | UnsetType
-    on_max_reclaims_reached: Strategy | UnsetType
 
 
 class Plan(NamedTuple):
@@ -45,21 +32,20 @@ class Plan(NamedTuple):
 def plan(
     store: Store,
     name: str,
-    *,
     source: Topics | None,
     processor: ProcessorLike | None,
-    to: Topics | None = None,
-    kind: Kind | None = None,
-    offset: str | None = None,
-    count: int = DEFAULT_COUNT,
-    max_reclaims: int | UnsetType = UNSET,
-    reclaim_timeout: Timeout | UnsetType = UNSET,
-    on_max_reclaims_reached: Strategy | UnsetType = UNSET,
+    options: PipelineOptions,
 ) -> Plan:
     """Check everything, and build the operation; a pipeline alone by its name must exist."""
-    wanted = changes(max_reclaims, reclaim_timeout, on_max_reclaims_reached)
+    check_options(options)
+    to, kind, offset = options.get("to"), options.get("kind"), options.get("offset")
+    wanted = changes(
+        options.get("max_reclaims", UNSET),
+        options.get("reclaim_timeout", UNSET),
+        options.get("on_max_reclaims_reached", UNSET),
+    )
     if source is None and processor is None:
-        if (to, kind, offset) != (None, None, None):
+        if options:
             raise _half(name)
         return Plan(Call(store.pipeline(check_proc(name)), _same), None)
     if source is None or processor is None:
@@ -72,7 +58,11 @@ def plan(
         text = processor_of(processor, kind=kind).name
         function = processor
     definition = rules.check_definition(
-        processor=text, is_inline=function is not None, targets=to, kind=kind, count=count
+        processor=text,
+        is_inline=function is not None,
+        targets=to,
+        kind=kind,
+        count=options.get("count", DEFAULT_COUNT),
     )
     start = FROM_START if offset is None else check_offset(offset)
     specs = [

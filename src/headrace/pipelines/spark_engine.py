@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import InvalidOption, SparkUnavailable
 from headrace.model.url import parse_url
-from headrace.pipelines.arrow import batch_of, lines_of_table
+from headrace.pipelines.arrow import bare_batch_of, batch_of, lines_of_table
 from headrace.pipelines.calling import CULPRIT, bisected
 from headrace.pipelines.engines import EngineName, Span, SpanOutcome
 from headrace.pipelines.places import absolute, place_of
@@ -48,6 +48,8 @@ class SparkEngine:
         self._cores = max(spark.sparkContext.defaultParallelism, 1)
         self._lock = threading.Lock()
         self._shipped: dict[Processor, Shipped] = {}
+        # Made once: Spark takes milliseconds to read them as text, for each claim.
+        self._outcome, self._span_outcome = _struct(OUTCOME), _struct(SPAN_OUTCOME)
 
     @classmethod
     def open(cls, *, master: str | None, spark: Any) -> SparkEngine:
@@ -75,10 +77,13 @@ class SparkEngine:
                 return self._through_frame(processor, some, max_body)
 
             return bisected(whole, rows)
-        task = Task(self._ship(processor), max_body, is_separate)
-        frame = self._frame(rows, tasks=1 if processor.kind == "batch" else self._cores)
+        task = Task(self._ship(processor), max_body, is_separate, rows.topic)
+        is_bare = processor.kind == "record" and not processor.takes_record
+        frame = self._frame(
+            rows, tasks=1 if processor.kind == "batch" else self._cores, is_bare=is_bare
+        )
         try:
-            return decoded(frame.mapInArrow(task, OUTCOME).toArrow())
+            return decoded(frame.mapInArrow(task, self._outcome).toArrow())
         except Exception as error:
             raise self._explained(error) from error
 
@@ -98,17 +103,18 @@ class SparkEngine:
         parts = [{"first": part.first, "last": part.last} for part in split([whole], self._cores)]
         frame = self._spark.createDataFrame(pa.Table.from_pylist(parts))
         try:
-            return decoded_spans(frame.mapInArrow(task, SPAN_OUTCOME).toArrow())
+            return decoded_spans(frame.mapInArrow(task, self._span_outcome).toArrow())
         except Exception as error:
             raise self._explained(error) from error
 
     def rest(self) -> None:
         """Nothing of the session belongs to one thread."""
 
-    def _frame(self, rows: Rows, *, tasks: int) -> DataFrame:
+    def _frame(self, rows: Rows, *, tasks: int, is_bare: bool = False) -> DataFrame:
         """The rows as a DataFrame, in order, for no more tasks than they are worth."""
         pa = need_spark("pyarrow")
-        frame = self._spark.createDataFrame(pa.Table.from_batches([batch_of(rows)]))
+        batch = bare_batch_of(rows) if is_bare else batch_of(rows)
+        frame = self._spark.createDataFrame(pa.Table.from_batches([batch]))
         # Spark makes a partition for each core, of neighbours, and coalesce joins neighbours.
         return frame.coalesce(min(tasks, -(-rows.count // ROWS_PER_TASK)))
 
@@ -142,7 +148,7 @@ class SparkEngine:
             result = _called(processor, records)
             if result is None:
                 return SpanOutcome((), None)
-            return decoded_spans(result.mapInArrow(task, SPAN_OUTCOME).toArrow())
+            return decoded_spans(result.mapInArrow(task, self._span_outcome).toArrow())
         except CULPRIT as error:
             explained = self._explained(error) if isinstance(error, Exception) else error
             if isinstance(explained, SparkUnavailable):
@@ -187,6 +193,12 @@ class SparkEngine:
                 missing="processor",
             )
         return error
+
+
+def _struct(columns: Mapping[str, str]) -> Any:
+    types = need_spark("pyspark.sql.types")
+    kinds = {"bigint": types.LongType, "string": types.StringType}
+    return types.StructType([types.StructField(name, kinds[columns[name]]()) for name in columns])
 
 
 def _called(processor: Processor, frame: DataFrame) -> DataFrame | None:

@@ -29,7 +29,7 @@ from headrace.pipelines.session import need_spark
 from headrace.pipelines.spark_task import Shipped, unpacked
 
 FLUSH_BYTES = 4 * 1024 * 1024
-OUTCOME = "first_seq bigint, staged string, failed_seq bigint"
+OUTCOME = {"first_seq": "bigint", "staged": "string", "failed_seq": "bigint"}
 
 
 @dataclass(frozen=True)

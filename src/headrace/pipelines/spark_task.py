@@ -18,7 +18,7 @@ from headrace.pipelines.processors import Processor, find, processor_of
 from headrace.pipelines.results import Piece
 from headrace.pipelines.session import need_spark
 
-OUTCOME = "first_seq bigint, last_seq bigint, lines string, error string"
+OUTCOME = {"first_seq": "bigint", "last_seq": "bigint", "lines": "string", "error": "string"}
 """The columns of what comes back: a row for each piece, its lines joined by newlines."""
 
 CANNOT_LOAD = "headrace: the executors cannot load the processor"
@@ -42,6 +42,7 @@ class Task:
     shipped: Shipped
     max_body: int
     is_separate: bool
+    topic: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         pa = need_spark("pyarrow")
@@ -53,7 +54,7 @@ class Task:
             if batch.num_rows:
                 pieces = call(
                     processor,
-                    rows_of(batch),
+                    rows_of(batch, self.topic),
                     max_body=self.max_body,
                     is_separate=self.is_separate,
                 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import Context, copy_context
 from typing import Any, Literal, Self
 
@@ -27,6 +28,7 @@ from headrace.client.topics import AsyncTopic
 from headrace.client.transactions import AsyncTransaction
 from headrace.pipelines.handles import AsyncSystemProc
 
+SOON = 0.05
 FaceName = Literal["blocking", "async"]
 FACED = (
     AsyncProc
@@ -62,6 +64,21 @@ def shut(client: Any) -> None:
         client.shut()
     else:
         client.close()
+
+
+@contextmanager
+def closing_soon(client: Any) -> Iterator[None]:
+    """Close a client while the block waits for something of it."""
+    if isinstance(client, BlockingFace):
+        with client.closing_soon():
+            yield
+        return
+    timer = threading.Timer(SOON, client.close)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
 
 
 class BlockingFace:
@@ -114,6 +131,17 @@ class BlockingFace:
                 yield self._await(anext(pages))
             except StopAsyncIteration:
                 return
+
+    @contextmanager
+    def closing_soon(self) -> Iterator[None]:
+        """Close the client by another task of its loop."""
+        closings: list[asyncio.Task[None]] = []
+        self._loop.call_later(
+            SOON, lambda: closings.append(self._loop.create_task(self._inner.close()))
+        )
+        yield
+        [closing] = closings
+        self._await(closing)
 
     def pump(self) -> None:
         """Let the loop's tasks go on for a moment."""

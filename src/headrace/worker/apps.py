@@ -23,7 +23,7 @@ from headrace.stores import open_store
 from headrace.worker.handlers import Context
 from headrace.worker.items import Item, Wait
 from headrace.worker.outcomes import Kill, Outcome, Reject
-from headrace.worker.pipelines import DeclaredOptions, DeclaredPipeline, Topics, declare
+from headrace.worker.pipelines import DeclaredPipeline, PipelineOptions, Topics, declare
 from headrace.worker.registering import register_worker
 from headrace.worker.tasks import Delays, Task, TaskOptions
 from headrace.worker.workers import AsyncWorker, Worker
@@ -122,7 +122,7 @@ class App:
         return declare
 
     def pipeline(
-        self, *, source: Topics, name: str | None = None, **options: Unpack[DeclaredOptions]
+        self, *, source: Topics, name: str | None = None, **options: Unpack[PipelineOptions]
     ) -> Callable[[F], F]:
         """Make a function the processor of a pipeline, which has the function's name unless given.
 

@@ -23,7 +23,7 @@ from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect, Contract
 from headrace.testing.contract.queue_base import Desk
 from headrace.testing.contract.queue_clients import soon
-from headrace.testing.faces import BlockingFace
+from headrace.testing.faces import BlockingFace, closing_soon
 
 SITE = KeyValues.of({"site": "shop"}).form
 LEASE = 10_000
@@ -377,11 +377,9 @@ class LockClientContract(Contract):
 
     def test_a_closed_client_ends_the_wait(self, hr: Any, connect: Connect) -> None:
         """And gives its place up."""
-        if isinstance(hr, BlockingFace):
-            pytest.skip("a loop waits for one thing at a time here")
         other = connect()
         with other.lock({"site": "shop"}):
-            with soon(hr.close), pytest.raises(NotConnected):
+            with closing_soon(hr), pytest.raises(NotConnected):
                 hr.lock({"site": "shop"}).acquire()
             assert [info.waiting for info in other.locks()] == [0]
 
