@@ -23,7 +23,6 @@ class Player(queue_ours.Player):
         super().__init__(place)
         self._options: dict[str, Any] = {}
         self._names: Any = None
-        self._taken_small = 0
 
     def play(
         self, channels: int, *, others: int = 0, quantum: int = 10, registered: bool = True
@@ -61,13 +60,16 @@ class Player(queue_ours.Player):
         return items
 
     def claims_rate(self, size: int, seconds: float) -> Figures:
-        """Items claimed and settled a second; as many were pushed before as will do."""
+        """Items claimed and settled in that time; as many were pushed before as will do.
+
+        One that had to wait for its turn may find that the others have taken all.
+        """
         pace = Pace(seconds, self.warm)
-        while not pace.is_over:
-            if not (taken := self.take(size)):
-                raise RuntimeError("the queue ran empty")
+        while not pace.is_over and (taken := self.take(size)):
             pace.count(taken)
-        return {"rate": pace.figures()["rate"], "taken": float(pace.counted)}
+        if not pace.counted:
+            raise RuntimeError("the queue ran empty")
+        return {"taken": float(pace.counted)}
 
     def lengthen(self, count: int) -> None:
         """One long channel."""
