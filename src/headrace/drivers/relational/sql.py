@@ -33,6 +33,7 @@ NOUNS = (
     "worker",
     "sink",
     "lock",
+    "counter",
 )
 
 
