@@ -1,13 +1,16 @@
 # Included by the Makefile. ARGS="--quick" takes a few minutes in place of fifteen or so,
 # ARGS="--only commit-1000,read" runs some cases; bench/README.md says more.
 
-.PHONY: bench-topics bench-queues bench-spark bench-ready
+.PHONY: bench-topics bench-queues bench-limits bench-spark bench-ready
 
 bench-topics: bench-ready ## topics against Redis, NATS and PipeProc: a table and a chart
 	@.venv/bin/python -m bench.topics $(ARGS)
 
 bench-queues: bench-ready ## queues against pgmq, pgqueuer and others: a table and a chart
 	@.venv/bin/python -m bench.queues $(ARGS)
+
+bench-limits: bench-ready ## channels and limits against plain queues: a table and a chart
+	@.venv/bin/python -m bench.limits $(ARGS)
 
 bench-spark: bench-ready ## pipelines against Spark's JDBC and Parquet: a table and a chart
 	@.venv/bin/python -m bench.spark $(ARGS)

@@ -35,7 +35,7 @@ def _postgres(lab: Lab, key: str, server: ours.Postgres, *, is_held: bool) -> Co
     for opened in (player, meter):
         lab.phase.callback(opened.close)
     if is_held:
-        lab.phase.enter_context(_snapshot(database))
+        lab.phase.enter_context(snapshot(database))
     _work_off(database, lab.settings.held_items)
 
     waiting = 0
@@ -62,7 +62,8 @@ def _postgres(lab: Lab, key: str, server: ours.Postgres, *, is_held: bool) -> Co
 
 
 @contextmanager
-def _snapshot(url: str) -> Iterator[None]:
+def snapshot(url: str) -> Iterator[None]:
+    """An old snapshot of a database."""
     with psycopg.connect(url) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holder.execute("select 1")

@@ -41,6 +41,7 @@
     │   ├── ItemActive          item_active
     │   ├── SubjectTaken        subject_taken
     │   ├── QueueFull           queue_full           retryable
+    │   │   └── PushTimeout     push_timeout         retryable
     │   ├── LimitExists         limit_exists
     │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
@@ -350,6 +351,12 @@ class QueueFull(QueueError, PushError, UpsertError):
 
     code = "queue_full"
     retryable = True
+
+
+class PushTimeout(QueueFull):
+    """There was no room in the queue, or the channel, within the time; nothing was pushed."""
+
+    code = "push_timeout"
 
 
 class LimitExists(QueueError, CreateError):

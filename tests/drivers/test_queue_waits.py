@@ -17,6 +17,7 @@ from headrace.errors import (
     ItemLost,
     KeyReused,
     NotConnected,
+    PushTimeout,
     StoreBusy,
     UnknownQueue,
 )
@@ -267,3 +268,34 @@ def test_who_may_wait_rides_out_a_locked_database(sqlite_url: str) -> None:
         assert futures[2].result(10).item in ("x", "y")
         assert futures[0].result(10)
         assert q.len() + q.queue.stats().active == 2
+
+
+def test_a_push_that_waits_for_room_can_be_stopped(store_url: str) -> None:
+    """By hand, or by closing the client; nothing is pushed."""
+    with headrace.connect(store_url) as hr, ThreadPoolExecutor(2) as pool:
+        q = hr.queue("q", max_items=0)
+        stopped = pool.submit(q.push, 1, wait=None)
+        until(waiting(hr))
+        q.stop_waiting()
+        assert isinstance(stopped.exception(10), PushTimeout)
+        closed = pool.submit(q.push, 1, wait=None)
+        until(waiting(hr))
+        hr.close()
+        assert isinstance(closed.exception(10), NotConnected)
+
+
+def test_a_push_that_waits_for_room_can_be_cancelled(store_url: str) -> None:
+    """Its task ends, and nothing is pushed when there is room."""
+
+    async def main() -> None:
+        async with await headrace.aconnect(store_url) as hr:
+            q = await hr.queue("q", max_items=0)
+            task = asyncio.create_task(q.push(1, wait=None))
+            await auntil(waiting(hr))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await hr.queue("q", max_items=1)
+            assert (await q.push(2)).pushed == 1
+
+    asyncio.run(main())

@@ -104,6 +104,22 @@ def test_what_is_pushed_at_once_while_its_channel_empties_is_not_stuck(stage):
 
 
 @several_writers
+def test_what_was_pushed_long_before_its_commit_is_found(stage):
+    """Claims that select have passed the place where it has its turn."""
+    q = queue(stage.client, 1)
+    q.push(doc(0, key_values=B))
+    select = where(name__ne="b").form
+    assert q.take(1, select=select).state == "empty"
+    [other] = stage.act(1)[1]
+    with other._store.transaction() as session:
+        session.run(session.push([q.call(doc(1, key_values=A))]))
+        q.push(*[doc(n, key_values=KeyValues.of({"name": f"c{n}"}).form) for n in (2, 3, 4)])
+        assert [payload(item) for item in q.take(2, select=select).items] == [2, 3]
+    assert [payload(item) for item in q.take(1, select=select).items] == [4]
+    assert [payload(item) for item in q.take(1, select=select).items] == [1]
+
+
+@several_writers
 def test_a_strict_channel_in_a_long_transaction_hands_out_nothing_else(stage):
     """Nobody sees yet that an item is out."""
     q = queue(stage.client, 1)

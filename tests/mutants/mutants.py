@@ -727,6 +727,39 @@ MUTANTS = (
         (SqlPatch("postgres", "hold_channels", "for key share", ""),),
     ),
     Mutant(
+        "channels in old lanes are not sorted for a new selection",
+        contract("sqlite", "selections_that_overlap"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.selections:sorted_lanes",
+                'lane["version"] < selection.since',
+                "False",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims at once pass over channels in no lane",
+        contract("postgres", "channels_before_and_after"),
+        (
+            SchemaPatch(
+                "postgres",
+                "return exists (select from headrace.ready r where r.queue = queue_id and r.lane = 0)",
+                "return false",
+            ),
+        ),
+    ),
+    Mutant(
+        "channels that were passed over are never looked at again",
+        interleaving("channels", "postgres", "long_before_its_commit"),
+        (
+            Patch(
+                "headrace.drivers.postgres.in_turn:_claim_where",
+                "walk.is_over and walk.began == BOTTOM",
+                "walk.is_over",
+            ),
+        ),
+    ),
+    Mutant(
         "pushes at once do not hold their channel",
         interleaving("channels", "postgres", "pushed_at_once"),
         (

@@ -428,6 +428,7 @@ def test_a_worker_for_some_channels(shop: Shop) -> None:
     assert seen.wait(2) == [2, 4]
     worker.stop()
     assert shop.counts.pending == 2
+    assert [row.select for row in shop.run("selections", "q")] == [where(os="linux").form]
 
 
 def test_what_a_worker_selects_is_checked(shop: Shop) -> None:

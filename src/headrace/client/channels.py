@@ -66,6 +66,22 @@ class ChannelLooks(ItemLooks):
         """Let a channel that is held run again, now."""
         self._ask(self._client._queue_calls.end_hold(self.name, key_values))
 
+    def register_selection(self, select: Query) -> None:
+        """Say that claims will select by a query, so that they need not ask it of every channel.
+
+        What they get is the same. Workers register theirs. A selection that was not registered
+        for a day is forgotten.
+        """
+        self._ask(self._client._queue_calls.register_selection(self.name, select))
+
+    def forget_selection(self, select: Query) -> bool:
+        """Forget a selection; whether it was registered."""
+        return self._ask(self._client._queue_calls.forget_selection(self.name, select))
+
+    def selections(self) -> list[Query]:
+        """The queries that are registered."""
+        return self._ask(self._client._queue_calls.selections(self.name))
+
     def delete_channels(self, select: Query) -> Deleted:
         """Remove all items of the channels that a query selects; how many of both there were.
 
@@ -109,6 +125,15 @@ class AsyncChannelLooks(AsyncItemLooks):
 
     async def end_channel_hold(self, key_values: Mapping[str, Any]) -> None:
         await self._ask(self._client._queue_calls.end_hold(self.name, key_values))
+
+    async def register_selection(self, select: Query) -> None:
+        await self._ask(self._client._queue_calls.register_selection(self.name, select))
+
+    async def forget_selection(self, select: Query) -> bool:
+        return await self._ask(self._client._queue_calls.forget_selection(self.name, select))
+
+    async def selections(self) -> list[Query]:
+        return await self._ask(self._client._queue_calls.selections(self.name))
 
     async def delete_channels(self, select: Query) -> Deleted:
         store = self._client._queue_calls.store

@@ -137,7 +137,10 @@ class ItemClaims(QueueReference):
         return [Item(self, state, is_claimed=True) for state in taking.items]
 
     def stop_waiting(self) -> None:
-        """End all claims of this queue that wait, in whichever thread: they get nothing."""
+        """End all claims of this queue that wait, in whichever thread: they get nothing.
+
+        Pushes that wait for room end, too, with ``PushTimeout``.
+        """
         self._stops += 1
         self._client._waits.wake(self.name)
 

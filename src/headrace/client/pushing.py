@@ -11,6 +11,7 @@ from headrace.contract.items import Outcome, PushCall, Settled
 from headrace.core.documents import Fields, SharedFields
 from headrace.core.pushes import PushResult
 from headrace.core.times import Duration
+from headrace.errors import InvalidOption
 from headrace.model.queues import WhileActive
 
 
@@ -18,7 +19,13 @@ class Pushing(Operations):
     """Pushes for blocking code."""
 
     def push(
-        self, queue: str, payload: Any, *, key: str | None = None, **fields: Unpack[Fields]
+        self,
+        queue: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        wait: float | None = 0.0,
+        **fields: Unpack[Fields],
     ) -> PushResult:
         """Put an item into a queue, unless a live one has its subject: then it is skipped.
 
@@ -38,8 +45,12 @@ class Pushing(Operations):
 
         With a ``key`` the push counts once: the same key and content within 24 hours returns
         the first result again and writes nothing, other content raises ``KeyReused``.
+
+        A queue or channel that holds all it may raises ``QueueFull``. With ``wait`` the push waits
+        so many seconds for room, None for ever: ``PushTimeout`` when the time is over, or
+        ``stop_waiting`` was called.
         """
-        return self._push(self._queue_calls.one(queue, payload, fields, key))
+        return self._push(self._queue_calls.one(queue, payload, fields, key), wait)
 
     def push_many(
         self,
@@ -47,14 +58,15 @@ class Pushing(Operations):
         documents: Iterable[Any],
         *,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         """Put many items into a queue, all or none, in this order.
 
         A document is a payload, with the ``fields`` given here, or a ``headrace.Doc`` with its
-        own.
+        own. ``wait`` is how long to wait for room for all of them, as in ``push``.
         """
-        return self._push(self._queue_calls.many(queue, documents, fields, key))
+        return self._push(self._queue_calls.many(queue, documents, fields, key), wait)
 
     def upsert(
         self,
@@ -122,7 +134,8 @@ class Pushing(Operations):
         """
         return self._run(self._queue_calls.settle(queue, list(outcomes)))
 
-    def _push(self, call: PushCall) -> PushResult:
+    def _push(self, call: PushCall, wait: float | None = 0.0) -> PushResult:
+        refuse_to_wait(wait)
         return self._run(self._queue_calls.push(call))
 
 
@@ -130,9 +143,15 @@ class AsyncPushing(AsyncOperations):
     """Pushes for async code."""
 
     async def push(
-        self, queue: str, payload: Any, *, key: str | None = None, **fields: Unpack[Fields]
+        self,
+        queue: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        wait: float | None = 0.0,
+        **fields: Unpack[Fields],
     ) -> PushResult:
-        return await self._push(self._queue_calls.one(queue, payload, fields, key))
+        return await self._push(self._queue_calls.one(queue, payload, fields, key), wait)
 
     async def push_many(
         self,
@@ -140,9 +159,10 @@ class AsyncPushing(AsyncOperations):
         documents: Iterable[Any],
         *,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
-        return await self._push(self._queue_calls.many(queue, documents, fields, key))
+        return await self._push(self._queue_calls.many(queue, documents, fields, key), wait)
 
     async def upsert(
         self,
@@ -197,8 +217,17 @@ class AsyncPushing(AsyncOperations):
     async def settle(self, queue: str, outcomes: Iterable[Outcome]) -> list[Settled]:
         return await self._run(self._queue_calls.settle(queue, list(outcomes)))
 
-    async def _push(self, call: PushCall) -> PushResult:
+    async def _push(self, call: PushCall, wait: float | None = 0.0) -> PushResult:
+        refuse_to_wait(wait)
         return await self._run(self._queue_calls.push(call))
+
+
+def refuse_to_wait(wait: float | None) -> None:
+    """In a transaction nothing that others do is seen, and they wait for its end."""
+    if wait != 0:
+        raise InvalidOption(
+            "a transaction cannot wait for room: push to the queue outside of it.", option="wait"
+        )
 
 
 documented(AsyncPushing, Pushing)

@@ -133,6 +133,18 @@ class QueueCalls:
         op = self.store.channels(queue, chosen, last, positive("limit", limit))
         return Call(op, lambda rows: [info_of(row) for row in rows])
 
+    def register_selection(self, queue: str, select: Query) -> Call[None]:
+        return Call(self.store.register_selection(check_queue(queue), form_of(select)), same)
+
+    def forget_selection(self, queue: str, select: Query) -> Call[bool]:
+        return Call(self.store.forget_selection(check_queue(queue), form_of(select)), same)
+
+    def selections(self, queue: str) -> Call[list[Query]]:
+        return Call(
+            self.store.selections(check_queue(queue)),
+            lambda rows: [Query.from_json(row.select) for row in rows],
+        )
+
     def hold_channel(
         self, queue: str, key_values: Mapping[str, Any], at: Moment | None, delay: Duration | None
     ) -> Call[datetime]:

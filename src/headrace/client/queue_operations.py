@@ -15,12 +15,12 @@ from headrace.client.queue_looks import AsyncQueueLooks, QueueLooks
 from headrace.client.queues import AsyncQueue, Queue
 from headrace.client.running import documented
 from headrace.client.updating import UpdateReport, updating
-from headrace.client.waiting import Waits
-from headrace.contract.items import PushCall, PushOutcome
+from headrace.client.waiting import LONGEST_LOOK, Deadline, Waits
+from headrace.contract.items import PushCall, PushFull, PushOutcome
 from headrace.contract.store import Store
-from headrace.core.pushes import PushResult, result_of
+from headrace.core.pushes import PushResult, no_room, result_of
 from headrace.core.queue_settings import Settings, changes_of
-from headrace.model.queues import QueueInfo
+from headrace.model.queues import QueueInfo, room_word
 
 
 class QueueOperations(QueueLooks):
@@ -120,8 +120,21 @@ class QueueOperations(QueueLooks):
     def _flush_pushes(self, calls: list[PushCall]) -> list[PushOutcome]:
         return self._run(Call(self._built_for_queues.store.push(calls), same))
 
-    def _push(self, call: PushCall) -> PushResult:
-        result = result_of(self._pushes.send(call))
+    def _push(self, call: PushCall, wait: float | None = 0.0) -> PushResult:
+        deadline = Deadline(wait)
+        outcome = self._pushes.send(call)
+        if isinstance(outcome, PushFull) and wait != 0:
+            reference = self._refer(call.queue)
+            stops = reference._stops
+            with self._waits.listening(room_word(call.queue)) as waiter:
+                # Tried once more, since somebody may have gone before there was a waiter.
+                while isinstance(outcome := self._pushes.send(call), PushFull):
+                    # A closed client says so here.
+                    _ = self._calls
+                    if deadline.is_over or reference._stops != stops:
+                        raise no_room(outcome)
+                    waiter.wait(deadline.at_most(LONGEST_LOOK))
+        result = result_of(outcome)
         self._tell(call.queue, "pushed", result)
         return result
 
@@ -198,8 +211,20 @@ class AsyncQueueOperations(AsyncQueueLooks):
     async def _flush_pushes(self, calls: list[PushCall]) -> list[PushOutcome]:
         return await self._run(Call(self._built_for_queues.store.push(calls), same))
 
-    async def _push(self, call: PushCall) -> PushResult:
-        result = result_of(await self._pushes.send(call))
+    async def _push(self, call: PushCall, wait: float | None = 0.0) -> PushResult:
+        deadline = Deadline(wait)
+        outcome = await self._pushes.send(call)
+        if isinstance(outcome, PushFull) and wait != 0:
+            reference = self._refer(call.queue)
+            stops = reference._stops
+            with self._waits.listening(room_word(call.queue)) as waiter:
+                while isinstance(outcome := await self._pushes.send(call), PushFull):
+                    # A closed client says so here.
+                    _ = self._calls
+                    if deadline.is_over or reference._stops != stops:
+                        raise no_room(outcome)
+                    await waiter.await_hint(deadline.at_most(LONGEST_LOOK))
+        result = result_of(outcome)
         await self._tell(call.queue, "pushed", result)
         return result
 

@@ -37,19 +37,27 @@ class Queue(ChannelLooks):
         """The dead letters of this queue."""
         return DeadLetters(self)
 
-    def push(self, payload: Any, *, key: str | None = None, **fields: Unpack[Fields]) -> PushResult:
+    def push(
+        self,
+        payload: Any,
+        *,
+        key: str | None = None,
+        wait: float | None = 0.0,
+        **fields: Unpack[Fields],
+    ) -> PushResult:
         """The client's ``push``, to this queue."""
-        return self._client.push(self.name, payload, key=key, **fields)
+        return self._client.push(self.name, payload, key=key, wait=wait, **fields)
 
     def push_many(
         self,
         documents: Iterable[Any],
         *,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         """The client's ``push_many``, to this queue."""
-        return self._client.push_many(self.name, documents, key=key, **fields)
+        return self._client.push_many(self.name, documents, key=key, wait=wait, **fields)
 
     def upsert(
         self,
@@ -141,18 +149,24 @@ class AsyncQueue(AsyncChannelLooks):
         return AsyncDeadLetters(self)
 
     async def push(
-        self, payload: Any, *, key: str | None = None, **fields: Unpack[Fields]
+        self,
+        payload: Any,
+        *,
+        key: str | None = None,
+        wait: float | None = 0.0,
+        **fields: Unpack[Fields],
     ) -> PushResult:
-        return await self._client.push(self.name, payload, key=key, **fields)
+        return await self._client.push(self.name, payload, key=key, wait=wait, **fields)
 
     async def push_many(
         self,
         documents: Iterable[Any],
         *,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
-        return await self._client.push_many(self.name, documents, key=key, **fields)
+        return await self._client.push_many(self.name, documents, key=key, wait=wait, **fields)
 
     async def upsert(
         self,

@@ -12,10 +12,14 @@ from headrace.contract.items import Taking
 from headrace.contract.store import Store, Waiter
 from headrace.errors import WaitTimeout
 from headrace.model.checks import seconds
+from headrace.model.queues import room_word
 
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
 LONGEST_WAIT = 3600.0
+# How often whoever waits for room looks for it even if nobody tells: limits over several queues
+# may let go of it elsewhere.
+LONGEST_LOOK = 1.0
 
 
 class Wait:
@@ -80,7 +84,7 @@ class Waits:
         """Let those who wait for a queue (or for any) look whether they still should."""
         with self._lock:
             for waiter, word in self._waiters.items():
-                if queue is None or word == f"queue/{queue}":
+                if queue is None or word in (f"queue/{queue}", room_word(queue)):
                     waiter.wake()
 
     def end(self) -> None:
@@ -106,11 +110,13 @@ class Deadline:
     def is_over(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
 
+    def at_most(self, pause: float) -> float:
+        """So long, or until there is no time left."""
+        return pause if self._end is None else min(pause, max(self._end - time.monotonic(), 0.0))
+
     def pause(self, taking: Taking) -> float:
         """Until something is due, or there is no time left."""
         pause = LONGEST_WAIT
         if taking.next_due is not None:
             pause = min(pause, max(taking.next_due - taking.now, 1) / 1000)
-        if self._end is not None:
-            pause = min(pause, max(self._end - time.monotonic(), 0.0))
-        return pause
+        return self.at_most(pause)

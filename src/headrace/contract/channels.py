@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.contract.items import ChannelRow, Deleted
+from headrace.contract.items import ChannelRow, Deleted, SelectionRow
 from headrace.contract.op import Op
 
 
@@ -61,6 +61,25 @@ class ChannelStore(Protocol):
     counts for what is pushed later, and if the channel is deleted meanwhile. The channel keeps
     its turn. ``Taking.next_due`` tells the end of the earliest hold of the queue.
     """
+
+    def register_selection(self, queue: str, select: str) -> Op[None]:
+        """Remember a query (its form) that claims will select by.
+
+        What they get is the same, but they need not ask the query of every channel that waits.
+        It is forgotten a day after it was last registered; or sooner, where a queue has more than
+        64 and it is the one that was registered the longest ago. The version of the queue's
+        settings grows when a selection is new, or forgotten. A query that selects every channel
+        is not remembered, since nothing need be asked.
+        """
+        ...
+
+    def forget_selection(self, queue: str, select: str) -> Op[bool]:
+        """Forget a selection; whether there was one."""
+        ...
+
+    def selections(self, queue: str) -> Op[list[SelectionRow]]:
+        """The queries that are registered, by form in code point order."""
+        ...
 
     def channels(
         self, queue: str, select: str | None, after: str, limit: int

@@ -178,6 +178,13 @@ class ChannelRow(msgspec.Struct, frozen=True, kw_only=True):
     held_until: int | None = None
 
 
+class SelectionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of a query that is registered, and when that was last done."""
+
+    select: str
+    seen_at: int
+
+
 class Deleted(msgspec.Struct, frozen=True):
     """What a deletion of channels removed."""
 

@@ -47,6 +47,8 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
     have become claimable: by a push, an upsert, an outcome or the end of a lease that puts one
     in line, by ``resume_queue``, ``update_queue``, ``retry_item``, ``edit_item``, ``redrive``
     and the end of a hold. Nobody is woken when a planned item becomes due: see ``next_due``.
+    Whoever waits for ``room/<name>`` is woken when a queue with ``max_items`` or
+    ``max_channel_items`` may have room again: by the end of an item, or by ``update_queue``.
 
     Order of locks, so that two operations cannot deadlock: keys, queues, items by id, counters,
     heads of topics.

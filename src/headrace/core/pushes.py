@@ -11,7 +11,7 @@ from headrace.contract.items import Note, PushCall, PushConflict, PushFull, Push
 from headrace.core.commits import check_key
 from headrace.core.documents import Mode
 from headrace.core.times import Duration, duration_ms
-from headrace.errors import InvalidOption, KeyReused
+from headrace.errors import InvalidOption, KeyReused, PushTimeout, QueueFull
 from headrace.model import refusals
 from headrace.model.items import Document
 from headrace.model.names import check_queue
@@ -79,6 +79,15 @@ def result_of(outcome: PushOutcome) -> PushResult:
         ids=tuple(id or None for id in outcome.ids),
         notes=outcome.notes,
     )
+
+
+def no_room(outcome: PushFull) -> PushTimeout:
+    """What to say of a call that has waited for room in vain."""
+    try:
+        result_of(outcome)
+    except QueueFull as full:
+        reason, details = str(full), full.details
+    return PushTimeout(f"the wait for room is over, and {reason}", **details)
 
 
 class Debounce(msgspec.Struct, frozen=True):

@@ -18,6 +18,9 @@ QUANTUM = 10
 SHALLOWEST = 0.5
 # How long it is remembered that an item went with its channel while it was out.
 GONE_SECONDS = 24 * 3600
+# How many selections a queue remembers, and for how long after they were last registered.
+MOST_SELECTIONS = 64
+SELECTION_SECONDS = 24 * 3600
 _EVERY = Query().form
 
 

@@ -143,6 +143,11 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.created_at / 1000, UTC)
 
 
+def room_word(queue: str) -> str:
+    """What whoever waits for room in a queue listens for."""
+    return f"room/{queue}"
+
+
 def changed(settings: QueueSettings, changes: QueueChanges) -> QueueSettings:
     """The settings with some changes; ``InvalidOption`` names what cannot be.
 

@@ -164,6 +164,23 @@ class QueueMachine(QueuePlay):
     @rule(
         queue=choose.queues,
         select=choose.selections,
+        is_registered=st.booleans(),
+        crash=choose.crashes,
+    )
+    def selections(
+        self, queue: str, select: str | None, is_registered: bool, crash: Point | None
+    ) -> None:
+        """Register a selection, or forget one, or look."""
+        if select is None:
+            self.ask(crash, "selections", queue)
+        elif is_registered:
+            self.ask(crash, "register_selection", queue, select)
+        else:
+            self.ask(crash, "forget_selection", queue, select)
+
+    @rule(
+        queue=choose.queues,
+        select=choose.selections,
         limit=choose.limits,
         is_deleted=st.sampled_from([False, False, True]),
         crash=choose.crashes,

@@ -23,6 +23,8 @@ from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
 
 LONG = 3600.0
+# Long before a selection is forgotten.
+REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
 
 
@@ -73,6 +75,7 @@ class Intake:
         self._info: QueueInfo | None = None
         self._must_load = True
         self._is_missing = self._is_paused = False
+        self._registers_at = 0.0
         self.outbox: Outbox
 
     def fill(self, wanted: Callable[[], int]) -> None:
@@ -152,7 +155,7 @@ class Intake:
             # Before the claim, so that a push behind it is not missed.
             self._waiter = self._store.waiter(f"queue/{self._queue}")
         try:
-            if self._must_load:
+            if self._must_load or monotonic() >= self._registers_at:
                 self._load()
             taking = self._claim(max(self.chunk, wanted()))
         except UnknownQueue as error:
@@ -205,6 +208,8 @@ class Intake:
         is_first = self._info is None
         op = store.create_queue(name, {}, False) if is_first else store.queue_info(name)
         info = store.run(op)
+        if monotonic() >= self._registers_at:
+            info = self._register(info)
         if self._is_missing:
             self._is_missing = False
             self._listeners.log(logging.INFO, "the queue is there again", "claim")
@@ -213,6 +218,19 @@ class Intake:
         self.chunk = self._wishes.chunk or info.settings.worker_chunk
         self._must_load = False
         self._loaded(info)
+
+    def _register(self, info: QueueInfo) -> QueueInfo:
+        """Say which channels are wanted, so that claims need not look at all others.
+
+        Not whenever the settings have changed: that changes them for others, too.
+        """
+        choice = self._wishes.choice
+        select = choice.get("select")
+        self._registers_at = monotonic() + REGISTER_SECONDS
+        if select is None or choice.get("order") != "fair":
+            return info
+        self._store.run(self._store.register_selection(self._queue, select))
+        return self._store.run(self._store.queue_info(self._queue))
 
     def _missing(self, error: UnknownQueue) -> float:
         """The queue was dropped. A push makes it again, and wakes us."""

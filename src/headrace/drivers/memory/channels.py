@@ -4,18 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.contract.items import ChannelRow, Deleted
+from msgspec.structs import replace
+
+from headrace.contract.items import ChannelRow, Deleted, SelectionRow
 from headrace.contract.op import Op
 from headrace.drivers.memory.items import MemoryItems
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
 from headrace.drivers.memory.turns import was_gone
-from headrace.model.channels import selects
+from headrace.model.channels import MOST_SELECTIONS, selects, selects_all
 from headrace.model.items import State
 
 
 class MemoryChannels(MemoryItems):
     """What people do with channels."""
+
+    def register_selection(self, queue: str, select: str) -> Op[None]:
+        def act() -> None:
+            data, _ = self.queue(queue)
+            if selects_all(select):
+                return
+            if select not in data.selections:
+                oldest = sorted(data.selections, key=data.selections.__getitem__)
+                for known in oldest[: max(len(oldest) + 1 - MOST_SELECTIONS, 0)]:
+                    self.set_entry(data.selections, known, None)
+                self._changed(data)
+            self.set_entry(data.selections, select, self.now())
+
+        return immediate("register_selection", act)
+
+    def forget_selection(self, queue: str, select: str) -> Op[bool]:
+        def act() -> bool:
+            data, _ = self.queue(queue)
+            if select not in data.selections:
+                return False
+            self.set_entry(data.selections, select, None)
+            self._changed(data)
+            return True
+
+        return immediate("forget_selection", act)
+
+    def selections(self, queue: str) -> Op[list[SelectionRow]]:
+        def act() -> list[SelectionRow]:
+            data, _ = self.queue(queue)
+            return [
+                SelectionRow(select=select, seen_at=at)
+                for select, at in sorted(data.selections.items())
+            ]
+
+        return immediate("selections", act, writes=False)
+
+    def _changed(self, queue: QueueData) -> None:
+        assert queue.info is not None
+        self.change(queue, info=replace(queue.info, version=queue.info.version + 1))
 
     def channels(
         self, queue: str, select: str | None, after: str, limit: int

@@ -16,7 +16,7 @@ from headrace.model import letters, refusals
 from headrace.model.channels import gives_way, unblocks
 from headrace.model.failures import Failure
 from headrace.model.items import Document, Ended, ItemState, State, Verdict
-from headrace.model.queues import QueueInfo, QueueSettings
+from headrace.model.queues import QueueInfo, QueueSettings, room_word
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -101,6 +101,8 @@ class MemoryItems(MemoryTopics):
         for item in (before, after):
             if item is not None and item.key_values is not None:
                 self._take_part(queue, item.key_values)
+        if before is not None and after is None:
+            self.data.announced.add(room_word(before.queue))
         if queue.is_serial and before is not None and unblocks(before, after):
             self.announce(before.queue)
         if before is not None and before.state == State.ACTIVE and not _is_active(after):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from headrace.contract.items import Backlog, LoggedError, Sample
 from headrace.contract.op import Op
 from headrace.drivers.memory.claims import MemoryClaims
 from headrace.drivers.memory.items import K, V
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.drivers.memory.topics import immediate
-from headrace.model.channels import GONE_SECONDS
+from headrace.model.channels import GONE_SECONDS, SELECTION_SECONDS
 
 SAMPLE_MS = 60_000
 
@@ -89,6 +91,10 @@ class MemoryNumbers(MemoryClaims):
         gone += self._remove(queue.samples, old, now, settings.metrics_retention, limit)
         old = [(at, item) for item, (at, _) in queue.gone.items()]
         gone += self._remove(queue.gone, old, now, GONE_SECONDS, limit)
+        seen = [(at, select) for select, at in queue.selections.items()]
+        if self._remove(queue.selections, seen, now, SELECTION_SECONDS, limit):
+            assert queue.info is not None
+            self.change(queue, info=replace(queue.info, version=queue.info.version + 1))
         for channel in [name for name, until in queue.holds.items() if until <= now]:
             self.set_entry(queue.holds, channel, None)
         if settings.unique == "window":

@@ -23,7 +23,8 @@ class QueueData:
     ``version`` that its settings had, and with channels if it had some. ``discipline`` is the one by which ``line`` is sorted now.
     ``channels`` has the ids of each channel's items, ``lines`` its part of the line, ``turns``
     when it was its turn, ``holds`` until when it is held, and ``gone`` who had items that went
-    with a channel, and when.
+    with a channel, and when. ``selections`` has the queries that are registered, and when they
+    were.
     """
 
     info: QueueInfo | None = None
@@ -39,6 +40,7 @@ class QueueData:
     turns: dict[str, int] = field(default_factory=dict)
     holds: dict[str, int] = field(default_factory=dict)
     gone: dict[int, tuple[int, str | None]] = field(default_factory=dict)
+    selections: dict[str, int] = field(default_factory=dict)
     planned: list[Entry] = field(default_factory=list)
     leases: list[Entry] = field(default_factory=list)
     completed: dict[int, EndedItem] = field(default_factory=dict)

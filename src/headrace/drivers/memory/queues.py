@@ -16,6 +16,7 @@ from headrace.model.queues import (
     QueueInfo,
     QueueSettings,
     changed,
+    room_word,
     with_dead_queue,
 )
 
@@ -68,6 +69,7 @@ class MemoryQueues(MemoryItems):
         if queue.held_until is not None:
             self.end_hold(name, queue)
         self.announce(name)
+        self.data.announced.add(room_word(name))
         return info
 
     def end_hold(self, name: str, queue: QueueData) -> None:

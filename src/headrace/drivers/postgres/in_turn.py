@@ -6,13 +6,16 @@ selected: the query language is known here, and not in the database.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
+from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
+from headrace.drivers.relational.queues.selections import all_lanes, sorted_lanes
+from headrace.drivers.relational.queues.walks import BOTTOM
 from headrace.drivers.relational.sql import Whole
 from headrace.model.channels import selects, selects_all
 from headrace.model.items import ItemState
@@ -20,43 +23,11 @@ from headrace.model.items import ItemState
 if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
+T = TypeVar("T")
+
 # How many channels are looked at in one statement.
 SMALL_PAGE = 50
 LARGE_PAGE = 1000
-# How long channels that are not selected are passed over without another look.
-WALK_SECONDS = 1.0
-MOST_WALKS = 1000
-# Before every turn.
-BOTTOM = -1
-
-
-class Walks:
-    """How far channels that a query does not select reach, from the bottom of the turns.
-
-    Their key-values never change, and what comes to stand in line stands behind them; so they
-    need not be looked at by every claim. Only somebody who took a turn long before COMMIT may
-    stand among them: they are looked at again every second, and whenever it is not enough.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[float, int]] = {}
-
-    def start(self, queue: int, select: str) -> int:
-        """The turn behind which selected channels begin."""
-        until, turn = self._known.get((queue, select), (0.0, BOTTOM))
-        return turn if time.monotonic() < until else BOTTOM
-
-    def note(self, queue: int, select: str, began: int, first: int | None) -> None:
-        """A walk that began behind a turn has come to the first channel that is selected."""
-        if first is None:
-            self._known.pop((queue, select), None)
-            return
-        until, _ = self._known.get((queue, select), (0.0, BOTTOM))
-        if began == BOTTOM:
-            until = time.monotonic() + WALK_SECONDS
-        if len(self._known) > MOST_WALKS:
-            self._known.clear()
-        self._known[queue, select] = (until, first - 1)
 
 
 def claim(
@@ -64,26 +35,72 @@ def claim(
 ) -> Steps[list[Any]]:
     """The rows of a claim that takes turns."""
     select = take.select or ""
-    options = {"quantum": take.quantum, "is_strict": queue.settings.serial}
+    options = {"quantum": take.quantum, "is_strict": queue.settings.serial, **common}
     if selects_all(select):
-        statement = store.sql.claim_in_turn(**common, **options, channels=None, are_all=True)
-        [rows] = yield Whole((statement,))
-        return list(rows)
-    walk = Walk(store, queue, select)
-    wanted = take.count
+        return (yield from _claim(store, options))
+    selection = yield from store.known.selection(queue, select)
+    if selection is not None:
+        rows = yield from _claim(store, options, selection=selection.id)
+        if not rows or rows[0]["held"] != "unsorted":
+            return rows
+        yield from _each_alone(sorted_lanes(store.sql, queue, selection))
+        return (yield from _claim(store, options, selection=selection.id, takes_unsorted=True))
+    return (yield from _claim_where(store, queue, take, options))
+
+
+def _claim(
+    store: PostgresStore,
+    options: dict[str, Any],
+    *,
+    selection: int | None = None,
+    takes_unsorted: bool = False,
+    channels: str | None = None,
+    are_all: bool = True,
+) -> Steps[list[Any]]:
+    statement = store.sql.claim_in_turn(
+        **options,
+        selection=selection,
+        takes_unsorted=takes_unsorted,
+        channels=channels,
+        are_all=are_all,
+    )
+    [rows] = yield Whole((statement,))
+    return list(rows)
+
+
+def _each_alone(steps: Steps[T]) -> Steps[T]:
+    """Statements that need no transaction around them."""
+    answer: Any = None
+    while True:
+        try:
+            request = steps.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
+        [answer] = yield Whole((request,))
+
+
+def _claim_where(
+    store: PostgresStore, queue: QueueRow, take: Take, options: dict[str, Any]
+) -> Steps[list[Any]]:
+    """The same for a query that is not registered."""
+    select, walks = take.select or "", store.known.walks
+    lanes = yield from _each_alone(all_lanes(store.sql, queue))
+    walk = Walk(store, queue, select, lanes)
+    wanted = walks.width(queue.id, select, take.count, 1 if queue.settings.serial else take.quantum)
     while True:
         yield from walk.go(wanted)
-        statement = store.sql.claim_in_turn(
-            **common,
-            **options,
-            channels=",".join(map(str, walk.found)),
+        rows = yield from _claim(
+            store,
+            options,
+            channels=",".join(walk.found),
             are_all=walk.is_over and walk.began == BOTTOM,
         )
-        [rows] = yield Whole((statement,))
         if not rows or rows[0]["held"] != "more":
-            return list(rows)
+            items = [row for row in rows if row["id"] is not None]
+            walks.took(queue.id, select, len({row["key_values"] for row in items}), len(items))
+            return rows
         if walk.is_over:
-            walk = Walk(store, queue, select, anew=True)
+            walk = Walk(store, queue, select, lanes, anew=True)
         wanted *= 4
 
 
@@ -91,36 +108,49 @@ class Walk:
     """A walk over the channels of a queue, in the order of their turns, to those selected."""
 
     def __init__(
-        self, store: PostgresStore, queue: QueueRow, select: str, *, anew: bool = False
+        self,
+        store: PostgresStore,
+        queue: QueueRow,
+        select: str,
+        lanes: Sequence[int],
+        *,
+        anew: bool = False,
     ) -> None:
         self._store = store
         self._queue = queue
         self._select = select
+        self._lanes = ",".join(map(str, lanes))
         self.began = BOTTOM if anew else store.known.walks.start(queue.id, select)
-        self.found: list[int] = []
+        self.found: list[str] = []
         self.is_over = False
         self._first: int | None = None
         self._after = self.began
         self._page = SMALL_PAGE
+        self._looked = 0
 
     def go(self, count: int) -> Steps[None]:
         """Find so many channels, if there are."""
+        walks, place = self._store.known.walks, (self._queue.id, self._select)
         while len(self.found) < count and not self.is_over:
-            limit = min(max(self._page, count), LARGE_PAGE)
+            probably = math.ceil((count - len(self.found)) * walks.spacing(*place))
+            limit = min(max(self._page, probably), LARGE_PAGE)
             self._page = min(4 * self._page, LARGE_PAGE)
-            statement = self._store.sql.next_channels(
-                queue=self._queue.id, after=self._after, limit=limit
+            statement = self._store.sql.walk_channels(
+                queue=self._queue.id, lanes=self._lanes, after=self._after, limit=limit
             )
-            [page] = yield Whole((statement,))
-            for row in page:
-                if selects(self._select, row["key_values"]):
-                    if self._first is None:
-                        self._first = row["turn"]
-                    self.found.append(row["channel"])
-            if page:
-                self._after = page[-1]["turn"]
-            self.is_over = len(page) < limit
-        self._store.known.walks.note(self._queue.id, self._select, self.began, self._first)
+            [[row]] = yield Whole((statement,))
+            names = _parts(row["names"], DIVIDER)
+            turns, channels = _parts(row["turns"], ","), _parts(row["channels"], ",")
+            wanted = [place for place, name in enumerate(names) if selects(self._select, name)]
+            if wanted and self._first is None:
+                self._first = int(turns[wanted[0]])
+            self.found += [channels[place] for place in wanted]
+            if names:
+                self._after = int(turns[-1])
+            self.is_over = len(names) < limit
+            self._looked += len(names)
+        walks.note(*place, self.began, self._first)
+        walks.met(*place, self._looked, len(self.found))
 
 
 def items_of(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
@@ -128,3 +158,7 @@ def items_of(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
     order = {int(id): place for place, id in enumerate((rows[0]["line"] or "").split(",")) if id}
     items = [item_of(row, queue.name) for row in rows if row["id"] is not None]
     return sorted(items, key=lambda item: order[item.id])
+
+
+def _parts(text: str | None, divider: str) -> list[str]:
+    return [] if text is None else text.split(divider)

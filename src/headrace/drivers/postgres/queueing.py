@@ -29,6 +29,8 @@ from headrace.drivers.postgres import in_turn
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of, queue_of
+from headrace.drivers.relational.queues.selections import Selection
+from headrace.drivers.relational.queues.walks import Walks
 from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.channels import is_updateable
 from headrace.model.items import Document, ItemState, place_of, rank_of
@@ -62,7 +64,8 @@ class Known:
         self._store = store
         self._queues: dict[str, QueueRow] = {}
         self._floors: dict[str, Floor] = {}
-        self.walks = in_turn.Walks()
+        self.walks = Walks()
+        self._selections: dict[tuple[int, int, str], Selection | None] = {}
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
         """A queue that was live when it was last seen."""
@@ -78,6 +81,18 @@ class Known:
             else:
                 self._queues[name] = queue
         return queue
+
+    def selection(self, queue: QueueRow, select: str) -> Steps[Selection | None]:
+        """A query, if it is registered: whoever changes that changes the version, too."""
+        place = (queue.id, queue.selections, select)
+        if queue.selections and place not in self._selections:
+            statement = self._store.sql.find_selection(queue=queue.id, form=select)
+            [rows] = yield Whole((statement,))
+            if len(self._selections) > MOST_KNOWN:
+                self._selections.clear()
+            found = Selection(rows[0]["id"], rows[0]["since"]) if rows else None
+            self._selections[place] = found
+        return self._selections.get(place)
 
     def floor(self, queue: QueueRow) -> tuple[int | None, int | None]:
         """The rank and place up to which everything was claimed, if that is of any use."""
@@ -511,7 +526,9 @@ def complete_at_once(
 
 
 def _can_complete(queue: QueueRow) -> bool:
-    return queue.settings.keep == "none" and not queue.settings.serial and not queue.limits
+    # Somebody may wait for it: in a strict channel, or for room.
+    is_awaited = queue.settings.serial or queue.settings.is_limited
+    return queue.settings.keep == "none" and not is_awaited and not queue.limits
 
 
 def _complete(

@@ -28,6 +28,7 @@ NOUNS = (
     "queue",
     "item",
     "channel",
+    "selection",
     "limit",
     "ended",
     "worker",

@@ -25,6 +25,7 @@ from headrace.drivers.relational.migrations import (
 )
 from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.queues.walks import Walks
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import (
     NOUNS,
@@ -71,6 +72,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
+    sorts = True
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,
@@ -102,6 +104,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         self._last_rows = {}
         # Queues as they were last seen.
         self.known_queues: dict[str, QueueRow] = {}
+        self.walks = Walks()
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None

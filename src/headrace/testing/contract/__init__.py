@@ -58,6 +58,8 @@ from headrace.testing.contract.queue_life import QueueLifeContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
 from headrace.testing.contract.queue_replays import ReplayContract
+from headrace.testing.contract.queue_room import RoomContract
+from headrace.testing.contract.queue_selections import SelectionContract
 from headrace.testing.contract.queue_tending import TendingContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
 from headrace.testing.contract.queue_updates import QueueUpdateContract
@@ -106,6 +108,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
+    SelectionContract,
+    RoomContract,
     ChannelHoldContract,
     ChannelHoldClientContract,
     FillingContract,
@@ -168,6 +172,8 @@ __all__ = [
     "QueueUpdateContract",
     "RangeContract",
     "ReplayContract",
+    "RoomContract",
+    "SelectionContract",
     "SinkContract",
     "TendingContract",
     "TransactionContract",

@@ -27,6 +27,18 @@ class ChannelClientContract(Contract):
     def q(self, hr: Any) -> Any:
         return hr.queue("commits")
 
+    def test_a_selection_is_registered(self, q: Any) -> None:
+        """By hand; claims get the same. Only queries are taken."""
+        q.push_many([1, 2], channel={"os": "linux"})
+        q.push(3, channel={"os": "mac"})
+        q.register_selection(where(os="linux"))
+        assert q.selections() == [where(os="linux")]
+        assert [item.payload for item in q.claim(9, select=where(os="linux"))] == [1, 2]
+        assert q.forget_selection(where(os="linux"))
+        assert (q.selections(), q.forget_selection(where(os="linux"))) == ([], False)
+        with pytest.raises(InvalidOption, match="use where"):
+            q.register_selection({"os": "linux"})
+
     def test_a_channel_is_named_by_key_values(self, hr: Any, q: Any) -> None:
         """Plain values, or typed ones; the item tells them."""
         hr.push("commits", 1, channel=LINUX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headrace.contract.items import Take
@@ -11,9 +12,17 @@ from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.admission import Admission, channels_of
 from headrace.drivers.relational.queues.channels import ChannelLooks
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
+from headrace.drivers.relational.queues.selections import (
+    UNSORTED,
+    SelectionLooks,
+    all_lanes,
+    find_selection,
+    sorted_lanes,
+)
 from headrace.drivers.relational.queues.turning import Channels, take_turns
-from headrace.drivers.relational.sql import Finally, Many
-from headrace.model.channels import Sharing, selects
+from headrace.drivers.relational.queues.walks import BOTTOM, Walks
+from headrace.drivers.relational.sql import Finally, Many, Row
+from headrace.model.channels import Sharing, selects, selects_all
 from headrace.model.items import ItemState
 
 # How many channels, or items in line, are looked at in one statement.
@@ -32,8 +41,14 @@ class Chosen(NamedTuple):
     next_at: int | None = None
 
 
-class ChannelClaims(ChannelLooks):
+class ChannelClaims(ChannelLooks, SelectionLooks):
     """The choice of items for a claim. What is chosen is locked."""
+
+    # Whether channels are put into lanes in the transaction of a claim. It locks them for as long
+    # as that lasts, which is nothing where there is one writer at a time.
+    sorts = False
+    # How far it is to the channels that a query selects, where somebody remembers it.
+    walks: Walks | None = None
 
     def next_items(
         self, queue: QueueRow, take: Take, count: int, admission: Admission | None
@@ -41,7 +56,7 @@ class ChannelClaims(ChannelLooks):
         """The next items for a claim, as far as limits let them through."""
         held: dict[str, int] = {}
         while True:
-            walk = Walk(queue, take.select or "", held, admission)
+            walk = yield from self._walk(queue, take, held, admission)
             chosen = yield from self._but(walk, take, count)
             if not queue.info.has_channels:
                 return chosen
@@ -88,11 +103,33 @@ class ChannelClaims(ChannelLooks):
             if not some:
                 break
             found += yield from self._ask_channels(walk, sharing, some, sharing.quantum, found)
+        if self.walks is not None and walk.select is not None:
+            self.walks.note(walk.queue.id, walk.select, walk.began, walk.first)
+            if sharing.left and walk.began != BOTTOM:
+                # Not enough: then nothing is passed over.
+                return (yield from self._in_turn(walk.from_bottom(), quantum, count))
         while sharing.left and sharing.hungry:
             found += yield from self._ask_channels(
                 walk, sharing, sharing.hungry, sharing.share, found
             )
         return Chosen(found, [walk.ids[name] for name in sharing.served])
+
+    def _walk(
+        self, queue: QueueRow, take: Take, held: Mapping[str, int], admission: Admission | None
+    ) -> Steps[Walk]:
+        select = take.select
+        if select is None or take.order != "fair":
+            return Walk(queue, select, held, admission)
+        if self.sorts and not selects_all(select):
+            selection = yield from find_selection(self.sql, queue, select)
+            if selection is not None:
+                lanes = yield from sorted_lanes(self.sql, queue, selection)
+                return Walk(queue, None, held, admission, lanes)
+        lanes = yield from all_lanes(self.sql, queue)
+        if selects_all(select):
+            return Walk(queue, None, held, admission, lanes)
+        began = BOTTOM if self.walks is None else self.walks.start(queue.id, select)
+        return Walk(queue, select, held, admission, lanes, began)
 
     def _ask_channels(
         self,
@@ -130,11 +167,20 @@ class ChannelClaims(ChannelLooks):
         """The next channels in the order of turns that are selected and may give something."""
         while len(walk.waiting) < count and not walk.is_over:
             limit = walk.next_page(count)
-            page = yield self.sql.next_channels(queue=walk.queue.id, after=walk.after, limit=limit)
+            pages = yield tuple(
+                self.sql.next_channels(
+                    queue=walk.queue.id, lane=lane, after=walk.after, limit=limit
+                )
+                for lane in walk.lanes
+            )
+            page = merged(pages, limit)
             if page:
                 walk.after = page[-1]["turn"]
             walk.is_over = len(page) < limit
-            rows = [row for row in page if walk.takes(row["key_values"])]
+            selected = [row for row in page if walk.selects(row["key_values"])]
+            if selected and walk.first is None:
+                walk.first = selected[0]["turn"]
+            rows = [row for row in selected if row["key_values"] not in walk.held]
             if walk.queue.settings.serial and rows:
                 free = yield from self._free_channels([row["channel"] for row in rows])
                 rows = [row for row in rows if row["channel"] in free]
@@ -204,27 +250,48 @@ class Walk:
     """A walk over the channels of a queue, in the order of their turns."""
 
     def __init__(
-        self, queue: QueueRow, select: str, held: Mapping[str, int], admission: Admission | None
+        self,
+        queue: QueueRow,
+        select: str | None,
+        held: Mapping[str, int],
+        admission: Admission | None,
+        lanes: Sequence[int] = (UNSORTED,),
+        began: int = BOTTOM,
     ) -> None:
         self.queue = queue
         self.held = held
         self.admission = admission
-        self._select = select
-        self.after = FIRST
-        self.is_over = False
+        self.lanes = lanes
+        self.select = select
+        self.began = self.after = began
+        self.first: int | None = None
+        self.is_over = not lanes
         self.waiting: deque[str] = deque()
         self.ids: dict[str, int] = {}
         self._page = SMALL_PAGE
 
-    def takes(self, channel: str) -> bool:
-        """Whether a channel is selected, and not held."""
-        return channel not in self.held and selects(self._select, channel)
+    def selects(self, key_values: str) -> bool:
+        """Whether a channel that was met is selected."""
+        return self.select is None or selects(self.select, key_values)
+
+    def from_bottom(self) -> Walk:
+        """The same from the bottom of the turns."""
+        if self.admission is not None:
+            self.admission.start_again()
+        return Walk(self.queue, self.select, self.held, self.admission, self.lanes)
 
     def next_page(self, count: int) -> int:
         """How many channels to look at: more each time, since few seem to be selected."""
         limit = min(max(self._page, count), LARGE_PAGE)
         self._page = min(4 * self._page, LARGE_PAGE)
         return limit
+
+
+def merged(pages: Sequence[Sequence[Row]], limit: int) -> Sequence[Row]:
+    """The first of all that are found in several lanes, by their turns."""
+    if len(pages) == 1:
+        return pages[0]
+    return sorted((row for page in pages for row in page), key=itemgetter("turn"))[:limit]
 
 
 def _is_selected(row: Any, select: str | None) -> bool:

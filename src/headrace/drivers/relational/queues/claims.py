@@ -19,6 +19,7 @@ from headrace.drivers.relational.queues.verdicts import judged
 from headrace.drivers.relational.sql import Announce, Finally, Insist, Many
 from headrace.model import items as rules
 from headrace.model.items import Ended, ItemState, State
+from headrace.model.queues import room_word
 
 MOST_PROMOTED = 1000
 MOST_EXPIRED = 1000
@@ -210,6 +211,8 @@ class Claims(ChannelClaims, Pushes):
             for row in rows:
                 ledger.ended_out(queue, row["key_values"])
         ledger.count(queue, active=-len(gone), processed=len(gone))
+        if gone and queue.settings.is_limited:
+            ledger.announced.add(room_word(queue.name))
         yield from ledger.write()
         left = [outcome for outcome in outcomes if outcome.item not in gone]
         rest = iter((yield from self._settle_each(queue, left)) if left else ())

@@ -26,6 +26,7 @@ from headrace.model.channels import is_updateable, unblocks
 from headrace.model.failures import Failure, encode_failure
 from headrace.model.items import ItemState, State
 from headrace.model.limiting import Limits
+from headrace.model.queues import room_word
 
 STATES = {
     State.DEAD: "dead",
@@ -100,6 +101,8 @@ class Ledger:
                 self.channels.note(queue)
             if after.state == State.PENDING:
                 self.announced.add(f"queue/{queue.name}")
+        if before is not None and after is None and queue.settings.is_limited:
+            self.announced.add(room_word(queue.name))
         if queue.settings.serial and before is not None and unblocks(before, after):
             self.announced.add(f"queue/{queue.name}")
 

@@ -15,6 +15,7 @@ from headrace.model.queues import (
     QueueInfo,
     QueueSettings,
     changed,
+    room_word,
     with_dead_queue,
 )
 
@@ -84,7 +85,7 @@ class Lives(QueueBase):
             yield from self.recount(queue)
         if was_held:
             yield self.sql.desire(queue=name, desired="running")
-        yield Announce(frozenset({f"queue/{name}"}))
+        yield Announce(frozenset({f"queue/{name}", room_word(name)}))
         return queue.info
 
     def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
@@ -137,6 +138,8 @@ class Lives(QueueBase):
             self.sql.remove_all_turns(queue=queue.id),
             self.sql.remove_all_channels(queue=queue.id),
             self.sql.remove_all_gone(queue=queue.id),
+            self.sql.remove_all_selections(queue=queue.id),
+            self.sql.remove_all_lanes(queue=queue.id),
             self.sql.remove_all_holds(queue=queue.id),
             self.sql.remove_queue(queue=queue.id),
         )

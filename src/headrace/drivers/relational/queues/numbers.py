@@ -12,7 +12,7 @@ from headrace.drivers.relational.queues.claims import Claims
 from headrace.drivers.relational.queues.ledger import STATES
 from headrace.drivers.relational.queues.lives import Lives
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
-from headrace.model.channels import GONE_SECONDS
+from headrace.model.channels import GONE_SECONDS, SELECTION_SECONDS
 from headrace.model.failures import Failure
 from headrace.model.items import State
 from headrace.model.limits import ALL
@@ -164,6 +164,8 @@ class Numbers(Claims, Lives):
         if queue.info.has_channels:
             yield from self.drop_idle_channels(queue, _before(queue, IDLE_SECONDS), limit)
             yield self.sql.drop_holds(queue=id, now=queue.now)
+        if queue.selections:
+            yield from self.forget_old_selections(queue, _before(queue, SELECTION_SECONDS))
         if queue.limits:
             scopes = [queue.name, ALL]
             yield self.sql.drop_buckets(queues=scopes, limit=limit, now=queue.now)

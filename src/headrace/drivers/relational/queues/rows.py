@@ -43,6 +43,8 @@ class QueueRow(NamedTuple):
     now: int
     # The version of the rules that may concern its items; 0 if there is none.
     limits: int = 0
+    # Grows with each change of its selections; 0 if there never was one.
+    selections: int = 0
 
     @property
     def name(self) -> str:
@@ -69,7 +71,13 @@ def queue_of(row: Row) -> QueueRow:
         has_channels=bool(row["has_channels"]),
     )
     return QueueRow(
-        row["id"], info, bool(row["is_live"]), row["held_until"], row["now"], row["limits"]
+        row["id"],
+        info,
+        bool(row["is_live"]),
+        row["held_until"],
+        row["now"],
+        row["limits"],
+        row["selections"],
     )
 
 

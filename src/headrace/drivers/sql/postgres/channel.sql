@@ -35,8 +35,9 @@ on conflict (queue, key_values) do nothing;
 -- name: add_turns
 -- Let channels take turns that do not yet. They are held, so what is seen stays; to try and find
 -- a row there would be to wait for whoever is changing it.
-insert into headrace.ready (channel, queue, turn)
-select r.channel::integer, r.queue::integer, r.turn::bigint
+insert into headrace.ready (channel, queue, lane, turn)
+select r.channel::integer, r.queue::integer,
+       (select c.lane from headrace.channel c where c.id = r.channel::integer), r.turn::bigint
 from rows from (
     string_to_table(:channel, E'\x1e', E'\x15'),
     string_to_table(:queue, E'\x1e', E'\x15'),
@@ -64,10 +65,10 @@ delete from headrace.ready where channel = any(array(
     for update skip locked));
 
 -- name: next_channels
--- The channels whose turn is next.
+-- The channels of a lane whose turn is next.
 select r.channel, r.turn, c.key_values
 from headrace.ready r join headrace.channel c on c.id = r.channel
-where r.queue = :queue and r.turn > :after
+where r.queue = :queue and r.lane = :lane and r.turn > :after
 order by r.turn
 limit :limit;
 

@@ -7,7 +7,7 @@ select coalesce(:now::bigint, headrace.clock()) as now;
 -- name: find_queue
 -- A queue by name, dropped ones with data included, and the clock.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels, limits,
+       has_channels, selections, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where name = :name;
@@ -15,7 +15,7 @@ where name = :name;
 -- name: lock_queue
 -- The same, and nobody else changes it meanwhile.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels, limits,
+       has_channels, selections, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where name = :name
@@ -40,7 +40,7 @@ where id = :id;
 -- name: list_queues
 -- Queues by name.
 select id, name, settings, version, created_at, is_live, is_paused, paused_by, held_until,
-       has_channels, limits,
+       has_channels, selections, limits,
        coalesce(:now::bigint, headrace.clock()) as now
 from headrace.queue
 where is_live and name > :after and name >= :prefix and starts_with(name, :prefix)

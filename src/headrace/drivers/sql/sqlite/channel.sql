@@ -28,7 +28,8 @@ on conflict (queue, key_values) do nothing;
 
 -- name: add_turns
 -- Let channels take turns that do not yet.
-insert into headrace_ready (channel, queue, turn) values (:channel, :queue, :turn)
+insert into headrace_ready (channel, queue, lane, turn)
+values (:channel, :queue, (select lane from headrace_channel where id = :channel), :turn)
 on conflict (channel) do nothing;
 
 -- name: empty_channels
@@ -46,10 +47,10 @@ where channel in (select value from json_each(:channels))
                   where i.channel = headrace_ready.channel and i.channel <> 0 and i.state = 1);
 
 -- name: next_channels
--- The channels whose turn is next.
+-- The channels of a lane whose turn is next.
 select r.channel, r.turn, c.key_values
 from headrace_ready r join headrace_channel c on c.id = r.channel
-where r.queue = :queue and r.turn > :after
+where r.queue = :queue and r.lane = :lane and r.turn > :after
 order by r.turn
 limit :limit;
 

@@ -10,7 +10,8 @@ create table headrace.channel (
     queue          integer not null,
     key_values     text collate "C" not null,
     created_at     bigint not null,
-    has_updateable boolean not null default false
+    has_updateable boolean not null default false,
+    lane           integer not null default 0
 );
 create unique index channel_name on headrace.channel (queue, key_values);
 
@@ -18,9 +19,33 @@ create unique index channel_name on headrace.channel (queue, key_values);
 create table headrace.ready (
     channel integer primary key,
     queue   integer not null,
+    lane    integer not null default 0,
     turn    bigint not null
 ) with (fillfactor = 70);
-create index ready_turn on headrace.ready (queue, turn);
+create index ready_turn on headrace.ready (queue, lane, turn);
+
+-- Queries that claims select by, each by its form; since is the number that the queue's selections
+-- had with it.
+create table headrace.selection (
+    id      integer generated always as identity primary key,
+    queue   integer not null,
+    form    text collate "C" not null,
+    since   integer not null,
+    seen_at bigint not null
+);
+create unique index selection_form on headrace.selection (queue, form);
+
+-- Channels that the same of a queue's selections select, of those that there were when the number
+-- of selections was version: their ids, each between commas. A lane never changes, nor do the
+-- key-values of a channel; so what is in a lane is there by right, whoever put it there. Channels
+-- in no lane (0), or in one that is older than a selection, may be selected by it or not.
+create table headrace.lane (
+    id         integer generated always as identity primary key,
+    queue      integer not null,
+    version    integer not null,
+    selections text collate "C" not null
+);
+create unique index lane_selections on headrace.lane (queue, version, selections);
 
 -- Items that went with their channel while they were out.
 create table headrace.gone (
@@ -41,6 +66,7 @@ create table headrace.channel_hold (
 create index channel_hold_end on headrace.channel_hold (queue, until);
 
 alter table headrace.queue add column has_channels boolean not null default false;
+alter table headrace.queue add column selections integer not null default 0;
 alter table headrace.item add column key_values text collate "C";
 alter table headrace.ended add column key_values text collate "C";
 create index item_channel on headrace.item (channel, state, rank, position) where channel <> 0;
@@ -151,8 +177,10 @@ begin
             group by f.channel order by min(f.id)
         ) w
     ), lined as (
-        insert into headrace.ready (channel, queue, turn)
-        select w.channel, queue_id, w.turn from waiting w order by w.channel
+        insert into headrace.ready (channel, queue, lane, turn)
+        select w.channel, queue_id, (select c.lane from headrace.channel c where c.id = w.channel),
+               w.turn
+        from waiting w order by w.channel
         on conflict (channel) do nothing
     )
     select f.id, f.subject from fresh f;
@@ -185,8 +213,9 @@ begin
         set state = 1, position = coalesce(i.position, sign * t.turn)
         from (select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)) t
         where i.id = t.id;
-        insert into headrace.ready (channel, queue, turn)
-        select t.channel, queue_id, t.turn
+        insert into headrace.ready (channel, queue, lane, turn)
+        select t.channel, queue_id, (select c.lane from headrace.channel c where c.id = t.channel),
+               t.turn
         from (
             select d.channel, nextval('headrace.turn') as turn
             from (
@@ -206,15 +235,17 @@ end
 $$;
 
 -- Claim items of channels that take turns, in one statement, where the queue is open and its
--- settings have a version. The channels are all that the queue has, or those that were asked,
--- in the order of their turns. Each gives up to a quantum; if that is not enough, those that
+-- settings have a version. The channels are all that the queue has, those of a selection, or those
+-- that were asked, in the order of their turns. Each gives up to a quantum; if that is not enough, those that
 -- have more share the rest. See headrace.claim_items for the words 'other' and 'short'; 'more'
--- means that it was not enough, and that not all channels were asked. The first row has no item:
+-- means that it was not enough, and that not all channels were asked; 'unsorted' that there are
+-- channels of which it is not known whether they are selected. The first row has no item:
 -- it says what is due next, and in which order the others are.
 create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
-    asked integer[], are_all boolean, takes_any boolean, moment bigint
+    selection integer, takes_unsorted boolean, asked integer[], are_all boolean,
+    takes_any boolean, moment bigint
 ) returns table (
     answer text, next_due bigint, clock bigint, line text,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
@@ -230,6 +261,7 @@ declare
     -- How many channels are looked at together, and how many items each of them is to give.
     width integer := least(greatest(most, 10), 1000);
     share integer := case when is_strict then 1 else quantum end;
+    lanes integer[] := '{0}';
     candidates integer[];
     looked integer;
     has_holds boolean;
@@ -254,6 +286,18 @@ begin
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
+    if selection is not null then
+        if not takes_unsorted and headrace.has_unsorted(target.id, selection) then
+            return query select 'unsorted', null::bigint, moment, null::text, i.*, null::text
+                         from (select) one left join (select * from headrace.no_item) i on true;
+            return;
+        end if;
+        lanes := array(
+            select l.id from headrace.lane l
+            where l.queue = target.id and l.selections like '%,' || selection || ',%');
+    elsif target.selections > 0 then
+        lanes := lanes || array(select l.id from headrace.lane l where l.queue = target.id);
+    end if;
     perform set_config('synchronous_commit', 'off', true);
     has_holds := exists (select from headrace.channel_hold h
                          where h.queue = target.id and h.until > moment);
@@ -269,8 +313,13 @@ begin
         else
             select array_agg(r.channel), max(r.turn) into candidates, seen
             from (
-                select n.channel, n.turn from headrace.ready n
-                where n.queue = target.id and n.turn > seen
+                select n.channel, n.turn
+                from unnest(lanes) as l (id)
+                cross join lateral (
+                    select f.channel, f.turn from headrace.ready f
+                    where f.queue = target.id and f.lane = l.id and f.turn > seen
+                    order by f.turn limit width
+                ) n
                 order by n.turn limit width
             ) r;
         end if;
@@ -408,6 +457,21 @@ begin
         where r.channel = t.channel;
     end if;
     perform headrace.retire_channels(visited);
+end
+$$;
+
+-- Whether channels take turns of which it is not known whether a selection selects them.
+create function headrace.has_unsorted(queue_id integer, selection_id integer)
+returns boolean language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+    return exists (select from headrace.ready r where r.queue = queue_id and r.lane = 0)
+        or exists (
+            select from headrace.lane l
+            where l.queue = queue_id
+              and l.version < (select s.since from headrace.selection s where s.id = selection_id)
+              and exists (select from headrace.ready r
+                          where r.queue = queue_id and r.lane = l.id));
 end
 $$;
 

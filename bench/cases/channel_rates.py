@@ -1,0 +1,118 @@
+"""Claims by turns against plain claims: rates, and how soon small channels are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from bench import ours
+from bench.lab import Contender, Facts, Lab
+from bench.playing import Kind, Process, playing
+
+A_CHUNK = 100
+KIND = Kind("bench.channel_ours")
+STORES = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
+WORKERS = (1, 4)
+
+
+class Shape(NamedTuple):
+    """Channels of a queue, and how claims take from them."""
+
+    words: str
+    channels: int = 0
+    others: int = 0
+    quantum: int = 10
+    registered: bool = True
+
+
+SHAPES = {
+    "plain": Shape("no channels"),
+    "fair": Shape("1 000 deep channels of 2 000, registered", 1000, others=1000),
+    "strict": Shape("strict round robin over 1 000 of 2 000", 1000, others=1000, quantum=1),
+    "shallow": Shape("one or two items in each channel", 50_000, others=1000),
+    "ad-hoc": Shape(
+        "5 000 of 10 000 channels, not registered", 5000, others=5000, registered=False
+    ),
+}
+
+
+def contenders(lab: Lab) -> Iterator[Contender]:
+    for store in STORES:
+        needs = ("postgres",) if store == "postgres" else ()
+        for workers in WORKERS:
+            for name in SHAPES:
+                key = f"{name}-{workers} {store}"
+                yield from lab.offer(key, _rate, *needs, store=store, name=name, workers=workers)
+
+
+def starving(lab: Lab) -> Iterator[Contender]:
+    for store in STORES:
+        needs = ("postgres",) if store == "postgres" else ()
+        yield from lab.offer(f"starving {store}", _starving, *needs, store=store)
+
+
+def place_of(lab: Lab, store: str, name: str) -> tuple[str, Facts]:
+    """A store of its own, and what its figures stand on."""
+    word = name.replace("-", "_")
+    if store == "sqlite":
+        facts = ours.sqlite_facts("safe")
+        return ours.sqlite_url(lab, word), facts._replace(durability="claim relaxed, settle synced")
+    server: ours.Postgres = lab.peer("postgres")
+    facts = server.facts._replace(durability="claim relaxed, settle fsync")
+    return server.new_database(word), facts
+
+
+def _players(lab: Lab, key: str, where: str, count: int) -> list[Process]:
+    return [
+        lab.phase.enter_context(playing(lab, f"{key}-{n}".replace(" ", "-"), KIND, where))
+        for n in range(count)
+    ]
+
+
+def _rate(lab: Lab, key: str, *_: Any, store: str, name: str, workers: int) -> Contender:
+    shape = SHAPES[name]
+    where, facts = place_of(lab, store, f"{name}_{workers}")
+    players = _players(lab, key, where, workers)
+    if shape.channels:
+        for place, player in enumerate(players):
+            options = shape._asdict()
+            del options["words"]
+            if place:
+                options["others"] = 0
+            player.ask("play", **options)
+    waiting = 0.0
+    pace = 8_000.0 * workers
+
+    def sample(turn: int) -> dict[str, float]:
+        nonlocal waiting, pace
+        wanted = max(2 * pace * lab.settings.seconds, 5.0 * min(shape.channels, 2000)) + 2000
+        if waiting < wanted:
+            players[0].ask("fill", count=int(wanted - waiting))
+            waiting = wanted
+        for player in players:
+            player.tell("claims_rate", size=A_CHUNK, seconds=lab.settings.seconds)
+        figures = [player.hear() for player in players]
+        waiting -= sum(each["taken"] for each in figures)
+        pace = sum(each["rate"] for each in figures)
+        return {"rate": pace}
+
+    who = "one worker" if workers == 1 else f"{workers} workers"
+    title = f"{STORES[store]}, claim + settle {A_CHUNK}, {shape.words}, {who}"
+    return Contender(key, title, "items/s", facts, sample)
+
+
+def _starving(lab: Lab, key: str, *_: Any, store: str) -> Contender:
+    where, facts = place_of(lab, store, "starving")
+    [player] = _players(lab, key, where, 1)
+    player.ask("play", channels=1)
+    long = lab.settings.long
+    print(f"  a channel of {long:,} items", flush=True)
+    player.tell("lengthen", count=long)
+    player.hear(600.0)
+
+    def sample(turn: int) -> dict[str, float]:
+        found: dict[str, float] = player.ask("small_ones_done", channels=100, each=10, size=A_CHUNK)
+        return found
+
+    title = f"{STORES[store]}, 100 channels of 10 beside one of {long:,}, items until they are done"
+    return Contender(key, title, "x", facts, sample)
