@@ -9,6 +9,7 @@
 from headrace import errors, settings, telemetry
 from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
 from headrace.client.calls import Acked, Receipt
+from headrace.client.counters import AsyncSlots, Slots
 from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
 from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
 from headrace.client.items import AsyncItem, Item
@@ -26,6 +27,7 @@ from headrace.client.updating import UpdateReport
 from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
 from headrace.contract.sinks import SinkInfo
 from headrace.contract.values import Capabilities, Finding
+from headrace.core.counters import CounterInfo
 from headrace.core.documents import Commit, Doc, Push
 from headrace.core.limits import LimitTrial, LimitUsage
 from headrace.core.locks import LockInfo
@@ -35,6 +37,7 @@ from headrace.core.where import where
 from headrace.core.why import Why
 from headrace.default import (
     ack_queue,
+    acquire,
     available_proc,
     change_limit,
     clients,
@@ -43,6 +46,7 @@ from headrace.default import (
     commit_many,
     compute_stats,
     consolidate_stats,
+    counters,
     create,
     create_limit,
     delete_limit,
@@ -76,6 +80,7 @@ from headrace.default import (
     release_lock,
     resume,
     revrange,
+    set_counter,
     set_limit,
     set_queue_defaults,
     settle,
@@ -137,6 +142,7 @@ __all__ = [
     "AsyncReplay",
     "AsyncSimpleQueue",
     "AsyncSink",
+    "AsyncSlots",
     "AsyncSystemProc",
     "AsyncTopic",
     "AsyncTransaction",
@@ -145,6 +151,7 @@ __all__ = [
     "Claim",
     "ClientRow",
     "Commit",
+    "CounterInfo",
     "DeadGroup",
     "DeadLetters",
     "Doc",
@@ -190,6 +197,7 @@ __all__ = [
     "SimpleQueue",
     "Sink",
     "SinkInfo",
+    "Slots",
     "State",
     "Status",
     "SystemProc",
@@ -202,6 +210,7 @@ __all__ = [
     "WorkerInfo",
     "ack_queue",
     "aconnect",
+    "acquire",
     "available_proc",
     "change_limit",
     "clients",
@@ -211,6 +220,7 @@ __all__ = [
     "compute_stats",
     "connect",
     "consolidate_stats",
+    "counters",
     "create",
     "create_limit",
     "delete_limit",
@@ -245,6 +255,7 @@ __all__ = [
     "release_lock",
     "resume",
     "revrange",
+    "set_counter",
     "set_limit",
     "set_queue_defaults",
     "settings",

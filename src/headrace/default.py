@@ -68,6 +68,9 @@ topics = _forward(Headrace.topics)
 proc = _forward(Headrace.proc)
 procs = _forward(Headrace.procs)
 available_proc = _forward(Headrace.available_proc)
+acquire = _forward(Headrace.acquire)
+counters = _forward(Headrace.counters)
+set_counter = _forward(Headrace.set_counter)
 wait_for_procs = _forward(Headrace.wait_for_procs)
 diagnose = _forward(Headrace.diagnose)
 transaction = _forward(Headrace.transaction)
@@ -116,6 +119,7 @@ close = _forward(Headrace.close)
 
 __all__ = [
     "ack_queue",
+    "acquire",
     "available_proc",
     "change_limit",
     "clients",
@@ -124,6 +128,7 @@ __all__ = [
     "commit_many",
     "compute_stats",
     "consolidate_stats",
+    "counters",
     "create",
     "create_limit",
     "delete_limit",
@@ -157,6 +162,7 @@ __all__ = [
     "release_lock",
     "resume",
     "revrange",
+    "set_counter",
     "set_limit",
     "set_queue_defaults",
     "settle",

@@ -53,6 +53,9 @@
     ├── LockError
     │   ├── LockTaken           lock_taken           retryable
     │   └── LockLost            lock_lost
+    ├── LimitError
+    │   ├── LimitReached        limit_reached        retryable
+    │   └── SlotsLost           slots_lost
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
@@ -424,6 +427,25 @@ class LockLost(LockError):
     """The lock is not ours any more: its lease ran out and somebody took it, or it was broken."""
 
     code = "lock_lost"
+
+
+class LimitError(HeadraceError):
+    """A limit does not allow the call."""
+
+    code = "limit_error"
+
+
+class LimitReached(LimitError):
+    """A limit has no room for so many more, and the time to wait for it is over."""
+
+    code = "limit_reached"
+    retryable = True
+
+
+class SlotsLost(LimitError):
+    """What was acquired is not counted any more: its lease ran out, and it was given back."""
+
+    code = "slots_lost"
 
 
 class KeyReused(HeadraceError, PushError, UpsertError):

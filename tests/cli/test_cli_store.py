@@ -150,6 +150,7 @@ def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) 
         "forgotten_clients": [],
         "dropped_stages": 0,
         "forgotten_locks": 0,
+        "ended_counters": 0,
     }
 
 

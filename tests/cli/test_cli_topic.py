@@ -301,7 +301,7 @@ def test_batches_are_cut_by_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Follow:
-    """Stands in for the pause of ``tail -f``: does what is next, then interrupts."""
+    """Stands in for ``time`` in ``tail -f``: does what is next in a pause, then interrupts."""
 
     def __init__(self, *acts: Any) -> None:
         self.acts = iter(acts)
@@ -325,7 +325,7 @@ def test_tail_follows_until_interrupted(
         lambda: numbers.commit("numbers", {"n": 12}),
         lambda: None,
     )
-    monkeypatch.setattr(following.time, "sleep", follow.sleep)
+    monkeypatch.setattr(following, "time", follow)
     answer = each("topic", "tail", "numbers", "-n", "1", "-f", "--json")
     assert (answer.code, answer.err) == (130, "")
     assert [row["body"]["n"] for row in answer.json_lines] == [9, 10, 11, 12]
@@ -338,7 +338,7 @@ def test_tail_can_follow_a_topic_that_is_still_to_come(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follow = Follow(lambda: None, lambda: numbers.commit("later", {"n": 1}), lambda: None)
-    monkeypatch.setattr(following.time, "sleep", follow.sleep)
+    monkeypatch.setattr(following, "time", follow)
     answer = each("topic", "tail", "later", "-f", "--json")
     assert answer.code == 130
     assert "topic 'later' has no records yet: waiting" in answer.err
@@ -360,7 +360,7 @@ def test_tail_goes_on_behind_what_was_collected(
         return headrace.TopicInfo(topic, 6, found.next_seq, found.last_ts)
 
     monkeypatch.setattr(headrace.Headrace, "topic_info", info)
-    monkeypatch.setattr(following.time, "sleep", Follow().sleep)
+    monkeypatch.setattr(following, "time", Follow())
     answer = each("topic", "tail", "numbers", "-n", "0", "-f", "--json")
     assert "records :3 to :5 went before they were read" in answer.err
     assert [row["seq"] for row in answer.json_lines] == [6, 7, 8, 9]
@@ -379,7 +379,7 @@ def test_tail_survives_a_collection_during_a_look(
 
     monkeypatch.setattr(headrace.Headrace, "iterate", iterate)
     follow = Follow(lambda: numbers.commit("numbers", {"n": 10}), lambda: None, lambda: None)
-    monkeypatch.setattr(following.time, "sleep", follow.sleep)
+    monkeypatch.setattr(following, "time", follow)
     answer = each("topic", "tail", "numbers", "-n", "0", "-f", "--json")
     assert [row["body"]["n"] for row in answer.json_lines] == [10]
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from headrace.contract.channels import ChannelStore
+from headrace.contract.counters import CounterStore
 from headrace.contract.limits import LimitStore
 from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
@@ -37,6 +38,7 @@ OPERATIONS = {
         LimitStore,
         SinkStore,
         LockStore,
+        CounterStore,
     )
     for name, method in vars(protocol).items()
     if not name.startswith("_")
@@ -242,3 +244,9 @@ class TestLock(Wire, contract.LockContract): ...
 
 
 class TestLockClient(Wire, contract.LockClientContract): ...
+
+
+class TestCounter(Wire, contract.CounterContract): ...
+
+
+class TestCounterClient(Wire, contract.CounterClientContract): ...

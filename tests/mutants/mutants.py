@@ -1033,8 +1033,8 @@ MUTANTS = (
         contract("sqlite", "LimitClaim", "numbers_change"),
         (
             Patch(
-                f"{QUEUES}.base:QueueBase.limits_of",
-                "if known is None or known.version < queue.limits:",
+                f"{QUEUES}.base:QueueBase.limits_at",
+                "if known is None or known.version < version:",
                 "if known is None:",
             ),
         ),
@@ -1063,5 +1063,27 @@ MUTANTS = (
         "a claim that waits is not noted",
         contract("sqlite", "LimitClaim", "who_waits", "settled"),
         (Patch(f"{QUEUES}.admission:Admission.close", "if not is_short:", "if is_short:"),),
+    ),
+    Mutant(
+        "counters are not counted by a new rule",
+        contract("sqlite", "without_rules_all_is_granted"),
+        (
+            Patch(
+                f"{QUEUES}.limits:LimitRules.held_in",
+                'if scope == ALL and on == "running":',
+                'if scope == on == "running":',
+            ),
+        ),
+    ),
+    Mutant(
+        "the dead keep their slots",
+        contract("sqlite", "TestCounter", "a_lease_that_ran_out"),
+        (
+            Patch(
+                f"{QUEUES}.counters:end_leases",
+                "yield from give_back(sql, limits, gone)",
+                "yield from give_back(sql, limits, [])",
+            ),
+        ),
     ),
 )

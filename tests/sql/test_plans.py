@@ -107,6 +107,12 @@ HOT: dict[str, dict[str, Any]] = {
     "find_hold": {"queue": 8, "key_values": "c-7", "now": 5},
     "held_channels": {"queue": 8, "now": TS + ROWS - 10},
     "drop_holds": {"queue": 8, "now": TS + 10},
+    "find_counter": {"session": "s-7"},
+    "lock_counter": {"session": "s-7"},
+    "change_counter": {"session": "s-7", "count": 1},
+    "extend_counter": {"session": "s-7", "lease": 5, "now": 5},
+    "drop_counters": {"sessions": ["s-7", "s-8"]},
+    "ended_counters": {"now": TS + 10, "limit": 10},
     "find_lock": {"key_values": "k-7"},
     "load_lock": {"key_values": "k-7"},
     "lock_line": {"key_values": "k-7"},
@@ -191,7 +197,7 @@ INSERTS = {"add_topics", "add_batch", "take_once", "add_proc", "hold", "take_lea
         "push_alone",
         "add_lock",
     ),
-    *("save_place", "hold_channel"),
+    *("save_place", "hold_channel", "add_counter"),
 }
 # Rows by their primary key, many at once; on SQLite they are sent one by one.
 BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_ended"} | {
@@ -240,6 +246,7 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     "remove_all_gone",
     *("list_limits", "remove_limits", "remove_overrides", "limited_queues", "queue_names"),
     *("count_held", "list_held", "clear_buckets", "drop_buckets"),
+    *("sum_counters", "counter_holders", "list_counters", "next_counter_end"),
     *("list_locks", "drop_places", "raise_fence_floor"),
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }
@@ -290,6 +297,8 @@ insert into headrace.bucket (name, queue, measure)
 insert into headrace.limit_wait (bucket, queue) select n, 7 from series;
 insert into headrace.channel_hold (queue, key_values, until) select 8, 'c-' || n, {ts} + n
     from series;
+insert into headrace.counter (session, key_values, count, until, since)
+    select 's-' || n, 'k-' || n, 1, {ts} + n, 0 from series;
 insert into headrace.lock (key_values, session, until) select 'k-' || n, 's-' || n, {ts} + n
     from series;
 insert into headrace.lock_place (lock, session, until) select n, 's-' || n, {ts} + n from series;

@@ -46,6 +46,7 @@ def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
     tended, forgotten = yield from _tend_queues(store)
     dropped = yield store.collect_stages(STAGE_MS)
     forgotten_locks = yield from _forget_locks(store)
+    ended_counters = yield store.end_counters(STEP)
     return MaintenanceReport(
         collected=tuple(collected),
         expired_procs=tuple(expired),
@@ -53,6 +54,7 @@ def maintenance(store: Store, *, force: bool) -> Plan[MaintenanceReport]:
         forgotten_clients=tuple(forgotten),
         dropped_stages=dropped,
         forgotten_locks=forgotten_locks,
+        ended_counters=ended_counters,
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 from headrace.client.calls import Call, Commitment, LiveMode, Receipt, Timeout
 from headrace.client.chores import DEFAULT_MIN_AGE, keep_op, maintenance
 from headrace.client.coalescing import AsyncCoalescer, Coalescer
+from headrace.client.counter_operations import AsyncCounterOperations, CounterOperations
 from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
-from headrace.client.limit_operations import AsyncLimitOperations, LimitOperations
 from headrace.client.live import AsyncLive, Live
 from headrace.client.running import Status, documented
 from headrace.client.sinks import AsyncSink, Sink
@@ -30,7 +30,7 @@ def _as_is(answer: T) -> T:
     return answer
 
 
-class Client(LimitOperations):
+class Client(CounterOperations):
     """Topics, procs and queues for blocking code. Any number of threads may share one."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:
@@ -200,7 +200,7 @@ class Client(LimitOperations):
         self._store.close()
 
 
-class AsyncClient(AsyncLimitOperations):
+class AsyncClient(AsyncCounterOperations):
     """Topics, procs and queues for async code: ``Client`` with ``await``."""
 
     def __init__(self, store: Store, *, max_body: int) -> None:

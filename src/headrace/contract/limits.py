@@ -65,7 +65,8 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that counts in a total, and who has it if it is out."""
+    """An item that counts in a total, and who has it if it is out; a counter of user code has no
+    queue (``NO_QUEUE``)."""
 
     queue: str
     item: int

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from headrace.contract.counters import CounterStore
 from headrace.contract.locks import LockStore
 from headrace.contract.op import Op
 from headrace.contract.pipelines import PipelineStore
@@ -344,6 +345,7 @@ class Store(
     QueueStore,
     SinkStore,
     LockStore,
+    CounterStore,
     MaintenanceStore,
     DiagnosisStore,
     Protocol,

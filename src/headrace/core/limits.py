@@ -23,7 +23,8 @@ GroupBy = Mapping[str, Any] | None
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that counts in a total, and who has it if it is out."""
+    """An item that counts in a total, and who has it if it is out; without a queue, slots of user
+    code."""
 
     queue: str
     id: int
@@ -32,6 +33,8 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
 
     def __str__(self) -> str:
+        if not self.queue:
+            return f"slots of {self.worker or 'a number that was set'}"
         who = f" ({self.worker})" if self.worker else ""
         return f"item {self.id} of queue {self.queue!r}{who}"
 

@@ -31,7 +31,8 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ``tended`` are queues from which something was removed, ``forgotten_clients`` those that
     were silent for a day, ``dropped_stages`` counts what tasks had staged a day ago and nobody
-    published, ``forgotten_locks`` those that nobody had or wanted for an hour.
+    published, ``forgotten_locks`` those that nobody had or wanted for an hour,
+    ``ended_counters`` holders of slots whose lease was over.
     """
 
     is_skipped: bool = False
@@ -41,6 +42,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     forgotten_clients: tuple[str, ...] = ()
     dropped_stages: int = 0
     forgotten_locks: int = 0
+    ended_counters: int = 0
 
 
 def new_floor(

@@ -19,6 +19,7 @@ from headrace.errors import (
     ProcOvertaken,
     QueueExists,
     QueueFull,
+    SlotsLost,
     SubjectTaken,
     UnknownItem,
     UnknownLimit,
@@ -211,6 +212,13 @@ def subject_taken(queue: str, subject: str) -> SubjectTaken:
         f"a live item of queue {queue!r} has the subject {subject!r}: settle or cancel it first.",
         queue=queue,
         subject=subject,
+    )
+
+
+def slots_lost() -> SlotsLost:
+    return SlotsLost(
+        "these slots are not yours any more: their lease ran out and they were given back. "
+        "Others may have them: acquire them again."
     )
 
 

@@ -43,6 +43,7 @@ class MemoryClaims(MemoryPushes):
         if self.data.limits.has(take.queue, "running"):
             # Leases that are over hold room.
             self.end_leases(queue, EVERYTHING, now)
+            self.end_counter_leases(EVERYTHING)
             room = room_in(self.data, "running", now)
             admission = Admission(take.queue, self.data.limits, room)
         chosen = next_items(queue, take, now, admission)

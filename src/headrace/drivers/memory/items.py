@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from headrace.contract.counters import ROOM
 from headrace.contract.items import EndedItem, LoggedError
 from headrace.contract.values import Part
 from headrace.drivers.memory.queue_data import QueueData
@@ -220,9 +221,27 @@ class MemoryItems(MemoryTopics):
         """Wake those who wait for the queue, when this is committed."""
         self.data.announced.add(f"queue/{queue}")
 
+    def drop_counter(self, session: str) -> None:
+        """Count for user code no longer, and wake those who may have room now."""
+        self.set_entry(self.data.counters, session, None)
+        self.announce_room()
+
+    def end_counter_leases(self, limit: int) -> int:
+        """Give back what the dead hold for user code."""
+        now = self.now()
+        over = [
+            session
+            for session, held in self.data.counters.items()
+            if held.until is not None and held.until <= now
+        ][:limit]
+        for session in over:
+            self.drop_counter(session)
+        return len(over)
+
     def announce_room(self) -> None:
         """Something does not run any more: wake those whom a limit may have held back."""
         if self.data.limits.rules:
+            self.data.announced.add(ROOM)
             for name in self.data.queues:
                 self.announce(name)
 

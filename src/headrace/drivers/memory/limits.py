@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from headrace.contract.counters import ROOM
 from headrace.contract.limits import OverrideRow, RuleRow, Usage
 from headrace.contract.op import Op
 from headrace.drivers.memory.items import MemoryItems
@@ -82,6 +83,7 @@ class MemoryLimits(MemoryItems):
             if id in book
         ]
         scopes = {rule.queue for rule in changed}
+        self.data.announced.add(ROOM)
         for name, queue in self.data.queues.items():
             if queue.info is not None and scopes & {None, name}:
                 info = replace(queue.info, version=queue.info.version + 1)

@@ -19,6 +19,7 @@ from headrace.contract.values import (
 )
 from headrace.drivers.memory.channels import MemoryChannels
 from headrace.drivers.memory.coordination import MemoryCoordination
+from headrace.drivers.memory.counters import MemoryCounters
 from headrace.drivers.memory.dead_items import MemoryDeadItems
 from headrace.drivers.memory.limits import MemoryLimits
 from headrace.drivers.memory.locks import MemoryLocks
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryChannels,
     MemoryCoordination,
     MemoryLimits,
+    MemoryCounters,
     MemorySinks,
     MemoryLocks,
 ):

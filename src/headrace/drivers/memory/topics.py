@@ -30,6 +30,7 @@ from headrace.contract.values import (
     RangeQuery,
     StoredPage,
 )
+from headrace.drivers.memory.counter_data import CounterState
 from headrace.drivers.memory.lock_data import LockData
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.checks import seconds_of
@@ -92,6 +93,7 @@ class Data:
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     rates: dict[Bucket, Marks] = field(default_factory=dict)
+    counters: dict[str, CounterState] = field(default_factory=dict)
     last_item: int = 0
     last_turn: int = 0
     last_error: int = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from headrace.contract.counters import NO_QUEUE
 from headrace.contract.limits import Holder, Usage
+from headrace.drivers.memory.counter_data import CounterState
 from headrace.drivers.memory.topics import Data
 from headrace.model import rates
 from headrace.model.items import ItemState, State
@@ -24,6 +26,10 @@ def room_in(data: Data, on: Subject, now: int) -> Room:
     for item in _items(data, on):
         buckets = bounds_of(data, item, on).counted
         used.update(bucket for bucket in buckets if bucket.period_ms is None)
+    if on == "running":
+        for counter in data.counters.values():
+            for bucket in _counted(data, counter):
+                used[bucket] += counter.number
     for bucket, marks in data.rates.items():
         used[bucket] = rates.total(rates.standing(marks, bucket.period_ms or 0, now))
     return Room(used)
@@ -60,12 +66,21 @@ def usages(data: Data, bounds: Sequence[Bound], on: Subject, now: int, holders: 
 
 def limited_now(data: Data, rule: str, on: Subject) -> set[Bound]:
     """The limits of a rule that hold for anything that is there."""
+    there = {(item.queue, item.key_values) for item in _items(data, on)}
+    if on == "running":
+        there |= {(NO_QUEUE, counter.key_values) for counter in data.counters.values()}
     return {
         bound
-        for item in _items(data, on)
-        for bound in bounds_of(data, item, on).checked
+        for queue, channel in there
+        for bound in data.limits.bounds(queue, channel, on).checked
         if bound.rule == rule
     }
+
+
+def _counted(data: Data, counter: CounterState) -> list[Bucket]:
+    """The totals that a counter counts in."""
+    bounds = data.limits.bounds(NO_QUEUE, counter.key_values, "running")
+    return [bucket for bucket in bounds.counted if bucket.period_ms is None]
 
 
 def _items(data: Data, on: Subject) -> Iterator[ItemState]:
@@ -88,3 +103,13 @@ def _holders(data: Data, bucket: Bucket, on: Subject) -> Iterator[Holder]:
                 worker=item.worker if is_out else None,
                 claimed_at=item.claimed_at if is_out else None,
             )
+    if on == "running":
+        for counter in sorted(data.counters.values(), key=lambda one: (one.key_values, one.since)):
+            if bucket in _counted(data, counter):
+                yield Holder(
+                    queue=NO_QUEUE,
+                    item=0,
+                    key_values=counter.key_values,
+                    worker=counter.holder,
+                    claimed_at=counter.since,
+                )

@@ -34,6 +34,7 @@ NOUNS = (
     "worker",
     "sink",
     "lock",
+    "counter",
 )
 
 

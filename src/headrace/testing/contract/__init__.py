@@ -17,6 +17,7 @@ from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
 from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
+from headrace.testing.contract.counters import CounterClientContract, CounterContract
 from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.limit_claims import LimitClaimContract
@@ -119,6 +120,8 @@ CONTRACTS: tuple[type[Contract], ...] = (
     SinkContract,
     LockContract,
     LockClientContract,
+    CounterContract,
+    CounterClientContract,
 )
 
 __all__ = [
@@ -136,6 +139,8 @@ __all__ = [
     "CommitContract",
     "Contract",
     "CountContract",
+    "CounterClientContract",
+    "CounterContract",
     "DeadItemContract",
     "DeadLetterContract",
     "DiagnosisContract",

@@ -47,10 +47,14 @@ class QueueBase(Topics):
         Those that were read at a later version are as good: they have not changed for this
         queue, or its row would say so.
         """
-        if not queue.limits:
+        return (yield from self.limits_at(queue.limits))
+
+    def limits_at(self, version: int) -> Steps[Limits]:
+        """The rules as they were at a version, or are later."""
+        if not version:
             return NO_LIMITS
         known = self.known_limits
-        if known is None or known.version < queue.limits:
+        if known is None or known.version < version:
             sql = self.sql
             # The version first: what is read then may be newer, but not older.
             [row], rows = yield sql.limit_version(), sql.list_limits(after="", limit=EVERY)

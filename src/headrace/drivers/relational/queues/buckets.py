@@ -12,6 +12,9 @@ from headrace.model import rates
 from headrace.model.limiting import Bound, Bucket
 from headrace.model.rates import Marks
 
+# Who waits for room in a total without a queue.
+NOBODY = 0
+
 
 class Buckets:
     """The totals that one operation has locked.
@@ -94,16 +97,21 @@ class Buckets:
         if statements:
             yield Finally(tuple(statements))
 
+    def wait_for_room(self, full: Iterable[Bucket]) -> Steps[None]:
+        """Let those who wait for no queue be woken when there is room."""
+        yield from self._wait(NOBODY, full)
+
     def wait_for(self, queue: QueueRow, full: Iterable[Bucket]) -> Steps[None]:
         """Let those who wait for the queue be woken when there is room."""
+        yield from self._wait(queue.id, full)
+
+    def _wait(self, queue: int, full: Iterable[Bucket]) -> Steps[None]:
         ids = sorted(
             self._ids[bucket] for bucket in full if bucket in self._ids and not bucket.period_ms
         )
         if ids:
             sql = self._sql
-            yield Finally(
-                (sql.add_waits(buckets=ids, queue=queue.id), sql.await_buckets(buckets=ids))
-            )
+            yield Finally((sql.add_waits(buckets=ids, queue=queue), sql.await_buckets(buckets=ids)))
 
 
 def add_buckets(sql: Sql, names: Iterable[str]) -> Steps[None]:

@@ -10,12 +10,13 @@ from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.channel_claims import ChannelClaims
+from headrace.drivers.relational.queues.counters import end_leases
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.pushes import Pushes
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.turning import Channels, take_turns
 from headrace.drivers.relational.queues.verdicts import judged
-from headrace.drivers.relational.sql import Finally, Insist, Many
+from headrace.drivers.relational.sql import Announce, Finally, Insist, Many
 from headrace.model import items as rules
 from headrace.model.items import Ended, ItemState, State
 from headrace.model.queues import room_word
@@ -89,7 +90,13 @@ class Claims(ChannelClaims, Pushes):
             return None
         # Leases that are over hold room.
         ended = yield from self._end_leases(queue, MOST_EXPIRED)
-        return Admission(self.sql, queue, limits, holds_some=bool(ended))
+        freed, woken = 0, set[str]()
+        if not ended:
+            # Totals are locked once; the next claim does what is left.
+            freed, woken = yield from end_leases(self.sql, limits, queue.now, MOST_EXPIRED)
+        if woken:
+            yield Announce(frozenset(f"queue/{name}" for name in woken))
+        return Admission(self.sql, queue, limits, holds_some=bool(ended or freed))
 
     def _taken(self, item: ItemState, queue: QueueRow, take: Take) -> ItemState:
         lease = rules.lease_ms(queue.settings, take.lease_ms, item)

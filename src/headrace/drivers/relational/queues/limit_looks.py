@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.contract.counters import NO_QUEUE
 from headrace.contract.limits import Holder, Usage
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.limit_rows import EVERY, rules_of
@@ -39,7 +40,7 @@ class LimitLooks(LimitRules):
             found = yield from self.rule(rule)
             limits = yield from self._all_limits()
             queues = yield from self._queues_of(found.scope)
-            held = yield from self.held(queues, found.on)
+            held = yield from self.held_in(found.scope, queues, found.on)
             bounds = {
                 bound
                 for queue, form in held
@@ -111,6 +112,19 @@ class LimitLooks(LimitRules):
             if len(page) < PAGE:
                 break
             after = page[-1]["id"]
+        if bucket.queue == ALL and on == "running" and len(found) < most:
+            rows = yield self.sql.counter_holders(limit=EVERY)
+            found += [
+                Holder(
+                    queue=NO_QUEUE,
+                    item=0,
+                    key_values=row["key_values"],
+                    worker=row["holder"],
+                    claimed_at=row["since"],
+                )
+                for row in rows
+                if bucket in limits.bounds(NO_QUEUE, row["key_values"], on).counted
+            ]
         return found[:most]
 
 

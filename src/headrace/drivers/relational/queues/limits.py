@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from headrace.contract.counters import NO_QUEUE, ROOM
 from headrace.contract.limits import OverrideRow, RuleRow
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.base import QueueBase
@@ -122,7 +123,7 @@ class LimitRules(QueueBase):
         ]
         if numbers:
             yield Many.of(sql.set_queue_limits, numbers)
-        yield Announce(frozenset(f"queue/{queue['name']}" for queue in queues))
+        yield Announce(frozenset({ROOM, *(f"queue/{queue['name']}" for queue in queues)}))
         return after
 
     def _recount(
@@ -133,7 +134,7 @@ class LimitRules(QueueBase):
             mine = {row["id"]: row["name"] for row in queues if scope in (ALL, row["name"])}
             used: Counter[Bucket] = Counter()
             if limits.has_totals(scope, on):
-                held = yield from self.held(mine, on)
+                held = yield from self.held_in(scope, mine, on)
                 for (queue, form), count in held.items():
                     for bucket in limits.bounds(queue, form, on).counted:
                         if bucket.queue == scope and bucket.period_ms is None:
@@ -145,6 +146,16 @@ class LimitRules(QueueBase):
             ]
             if rows:
                 yield Many.of(self.sql.set_buckets, rows)
+
+    def held_in(
+        self, scope: str, queues: dict[int, str], on: Subject
+    ) -> Steps[Counter[tuple[str, str | None]]]:
+        """All that counts in the totals of a scope: items, and counters of user code."""
+        held = yield from self.held(queues, on)
+        if scope == ALL and on == "running":
+            rows = yield self.sql.sum_counters()
+            held.update({(NO_QUEUE, row["key_values"]): row["count"] for row in rows})
+        return held
 
     def held(self, queues: dict[int, str], on: Subject) -> Steps[Counter[tuple[str, str | None]]]:
         """How many items are out, or live, by queue and channel."""

@@ -190,9 +190,10 @@ update headrace.bucket set is_awaited = true
 where id = any(:buckets::integer[]) and not is_awaited;
 
 -- name: end_waits
--- There is room in totals; the queues that wait for it.
-delete from headrace.limit_wait w where w.bucket = any(:buckets::integer[])
-returning (select q.name from headrace.queue q where q.id = w.queue) as name;
+-- There is room in totals; the queues that wait for it, and * if somebody does without one.
+delete from headrace.limit_wait w
+where w.bucket = any(:buckets::integer[])
+returning coalesce((select q.name from headrace.queue q where q.id = w.queue), '*') as name;
 
 -- name: unawait_buckets
 -- Nobody waits for them any more.

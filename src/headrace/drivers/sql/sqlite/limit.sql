@@ -140,10 +140,10 @@ update headrace_bucket set is_awaited = true
 where id in (select value from json_each(:buckets)) and not is_awaited;
 
 -- name: end_waits
--- There is room in totals; the queues that wait for it.
+-- There is room in totals; the queues that wait for it, and * if somebody does without one.
 delete from headrace_limit_wait
 where bucket in (select value from json_each(:buckets))
-returning (select q.name from headrace_queue q where q.id = queue) as name;
+returning coalesce((select q.name from headrace_queue q where q.id = queue), '*') as name;
 
 -- name: unawait_buckets
 -- Nobody waits for them any more.

@@ -1,0 +1,15 @@
+"""What a memory store holds of counters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CounterState(NamedTuple):
+    """What a session holds; without an end if it was set."""
+
+    key_values: str
+    number: int
+    until: int | None
+    holder: str | None
+    since: int
