@@ -104,6 +104,22 @@ def test_what_is_pushed_at_once_while_its_channel_empties_is_not_stuck(stage):
 
 
 @several_writers
+def test_a_channel_that_cannot_be_put_into_its_lane_is_found(stage):
+    """Somebody holds it for long, or is just about to do the same: nobody goes without."""
+    q = queue(stage.client, 1)
+    select = where(name="a").form
+    q.create()
+    q.desk.register_selection(q.name, select)
+    q.push(doc(0, key_values=A), doc(1, key_values=B))
+    assert q.take(1, select=where(name="b").form).items
+    [other] = (client._store for client in stage.act(1)[1])
+    with other.connect() as connection, connection.transaction():
+        schema = other.schema
+        connection.execute(f"select from {schema}.ready for no key update")
+        assert [payload(item) for item in q.take(1, select=select).items] == [0]
+
+
+@several_writers
 def test_what_was_pushed_long_before_its_commit_is_found(stage):
     """Claims that select have passed the place where it has its turn."""
     q = queue(stage.client, 1)

@@ -157,7 +157,7 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
     },
     "find_batches": {"ids": ["00000000-0000-0000-0000-000000000000"]},
     "subject_items": {"queue": 7, "subjects": ["s-7"]},
-    "walk_channels": {"queue": 8, "lanes": "0,1", "after": 5, "limit": 10},
+    "walk_channels": {"queue": 8, "after": 5, "limit": 10},
     "find_receipt": {"receipt": "00000000-0000-0000-0000-000000000000"},
     "enter_queue": {"name": "q-7"},
     "count_staged": {"tokens": ["x-7"]},

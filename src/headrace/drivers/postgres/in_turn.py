@@ -14,7 +14,7 @@ from headrace.contract.items import Take
 from headrace.contract.op import Steps
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
-from headrace.drivers.relational.queues.selections import all_lanes, sorted_lanes
+from headrace.drivers.relational.queues.selections import sorted_lanes
 from headrace.drivers.relational.queues.walks import BOTTOM
 from headrace.drivers.relational.sql import Whole
 from headrace.model.channels import selects, selects_all
@@ -44,7 +44,10 @@ def claim(
         if not rows or rows[0]["held"] != "unsorted":
             return rows
         yield from _each_alone(sorted_lanes(store.sql, queue, selection))
-        return (yield from _claim(store, options, selection=selection.id, takes_unsorted=True))
+        rows = yield from _claim(store, options, selection=selection.id)
+        if not rows or rows[0]["held"] != "unsorted":
+            return rows
+        # Somebody else is just doing it, or holds a channel for longer: nobody waits for that.
     return (yield from _claim_where(store, queue, take, options))
 
 
@@ -53,14 +56,12 @@ def _claim(
     options: dict[str, Any],
     *,
     selection: int | None = None,
-    takes_unsorted: bool = False,
     channels: str | None = None,
     are_all: bool = True,
 ) -> Steps[list[Any]]:
     statement = store.sql.claim_in_turn(
         **options,
         selection=selection,
-        takes_unsorted=takes_unsorted,
         channels=channels,
         are_all=are_all,
     )
@@ -84,8 +85,7 @@ def _claim_where(
 ) -> Steps[list[Any]]:
     """The same for a query that is not registered."""
     select, walks = take.select or "", store.known.walks
-    lanes = yield from _each_alone(all_lanes(store.sql, queue))
-    walk = Walk(store, queue, select, lanes)
+    walk = Walk(store, queue, select)
     wanted = walks.width(queue.id, select, take.count, 1 if queue.settings.serial else take.quantum)
     while True:
         yield from walk.go(wanted)
@@ -100,7 +100,7 @@ def _claim_where(
             walks.took(queue.id, select, len({row["key_values"] for row in items}), len(items))
             return rows
         if walk.is_over:
-            walk = Walk(store, queue, select, lanes, anew=True)
+            walk = Walk(store, queue, select, anew=True)
         wanted *= 4
 
 
@@ -112,14 +112,12 @@ class Walk:
         store: PostgresStore,
         queue: QueueRow,
         select: str,
-        lanes: Sequence[int],
         *,
         anew: bool = False,
     ) -> None:
         self._store = store
         self._queue = queue
         self._select = select
-        self._lanes = ",".join(map(str, lanes))
         self.began = BOTTOM if anew else store.known.walks.start(queue.id, select)
         self.found: list[str] = []
         self.is_over = False
@@ -136,7 +134,7 @@ class Walk:
             limit = min(max(self._page, probably), LARGE_PAGE)
             self._page = min(4 * self._page, LARGE_PAGE)
             statement = self._store.sql.walk_channels(
-                queue=self._queue.id, lanes=self._lanes, after=self._after, limit=limit
+                queue=self._queue.id, after=self._after, limit=limit
             )
             [[row]] = yield Whole((statement,))
             names = _parts(row["names"], DIVIDER)

@@ -54,18 +54,20 @@ select answer as held, next_due, clock, line, id, payload, format, subject, prio
        successor, key_values
 from headrace.claim_in_turn(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
-    :is_strict, :selection::integer, :takes_unsorted, string_to_array(:channels, ',')::integer[],
-    :are_all, :takes_any, :now::bigint);
+    :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
+    :takes_any, :now::bigint);
 
 -- name: walk_channels
--- The channels of some lanes whose turn is next, in three texts: many rows are slow to fetch.
+-- The channels of all lanes whose turn is next, in three texts: many rows are slow to fetch.
 select string_agg(r.channel::text, ',' order by r.turn) as channels,
        string_agg(r.turn::text, ',' order by r.turn) as turns,
        string_agg((select c.key_values from headrace.channel c where c.id = r.channel),
                   E'\x1e' order by r.turn) as names
 from (
     select n.channel, n.turn
-    from unnest(string_to_array(:lanes, ',')::integer[]) as l (id)
+    from (
+        select 0 as id union all select k.id from headrace.lane k where k.queue = :queue
+    ) l
     cross join lateral (
         select f.channel, f.turn from headrace.ready f
         where f.queue = :queue and f.lane = l.id and f.turn > :after

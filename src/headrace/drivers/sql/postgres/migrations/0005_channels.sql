@@ -244,8 +244,7 @@ $$;
 create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
-    selection integer, takes_unsorted boolean, asked integer[], are_all boolean,
-    takes_any boolean, moment bigint
+    selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint
 ) returns table (
     answer text, next_due bigint, clock bigint, line text,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
@@ -261,7 +260,6 @@ declare
     -- How many channels are looked at together, and how many items each of them is to give.
     width integer := least(greatest(most, 10), 1000);
     share integer := case when is_strict then 1 else quantum end;
-    lanes integer[] := '{0}';
     candidates integer[];
     looked integer;
     has_holds boolean;
@@ -286,17 +284,10 @@ begin
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
-    if selection is not null then
-        if not takes_unsorted and headrace.has_unsorted(target.id, selection) then
-            return query select 'unsorted', null::bigint, moment, null::text, i.*, null::text
-                         from (select) one left join (select * from headrace.no_item) i on true;
-            return;
-        end if;
-        lanes := array(
-            select l.id from headrace.lane l
-            where l.queue = target.id and l.selections like '%,' || selection || ',%');
-    elsif target.selections > 0 then
-        lanes := lanes || array(select l.id from headrace.lane l where l.queue = target.id);
+    if selection is not null and headrace.has_unsorted(target.id, selection) then
+        return query select 'unsorted', null::bigint, moment, null::text, i.*, null::text
+                     from (select) one left join (select * from headrace.no_item) i on true;
+        return;
     end if;
     perform set_config('synchronous_commit', 'off', true);
     has_holds := exists (select from headrace.channel_hold h
@@ -314,7 +305,14 @@ begin
             select array_agg(r.channel), max(r.turn) into candidates, seen
             from (
                 select n.channel, n.turn
-                from unnest(lanes) as l (id)
+                -- In the same statement: somebody may be moving channels to new lanes.
+                from (
+                    select 0 as id where selection is null
+                    union all
+                    select k.id from headrace.lane k
+                    where k.queue = target.id
+                      and (selection is null or k.selections like '%,' || selection || ',%')
+                ) l
                 cross join lateral (
                     select f.channel, f.turn from headrace.ready f
                     where f.queue = target.id and f.lane = l.id and f.turn > seen
