@@ -1056,7 +1056,7 @@ MUTANTS = (
     ),
     Mutant(
         "the short way to complete gives nothing back",
-        contract("postgres", "LimitClaim", "several_at_once"),
+        contract("postgres", "LimitClaim", "no_more_than_fits", "plain"),
         (Patch("headrace.drivers.postgres.queueing:_can_complete", " and not queue.limits", ""),),
     ),
     Mutant(
