@@ -1,5 +1,6 @@
 """Queues on a PostgreSQL server that crashes, is restarted, and drops its clients."""
 
+import os
 import random
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from headrace.testing.ledger import read
 from headrace.testing.postgres import PrivatePostgres
 
 ONE = Document(payload="1")
-# Ten seconds are what is promised and two what it takes; a busy machine has pauses of its own.
-SOON = 30.0
+# Ten seconds are what is asked of it, and what ``make soak`` allows; among all other tests a
+# busy machine has pauses of its own.
+SOON = 10.0 if "HEADRACE_KILLS" in os.environ else 30.0
 """Seconds after which everybody works again."""
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import headrace
 from headrace.drivers.postgres.store import DIALECT as POSTGRES
+from headrace.drivers.postgres.straight import numbered
 from headrace.drivers.relational import sql as loader
 from headrace.drivers.relational.sql import Sql
 from headrace.drivers.sqlite.store import DIALECT as SQLITE
@@ -58,10 +59,7 @@ def test_statements_prepare_on_postgres(postgres_url: str) -> None:
     url, _, schema = postgres_url.partition("?schema=")
     with psycopg.connect(url, autocommit=True) as connection:
         for name, text in Sql(POSTGRES, f"{schema}.").texts.items():
-            names = list(dict.fromkeys(re.findall(r"%\(([a-z_]+)\)s", text)))
-            for number, parameter in enumerate(names, 1):
-                text = text.replace(f"%({parameter})s", f"${number}")  # noqa: PLW2901
-            connection.execute(f"prepare {name} as {text.replace('%%', '%')}".encode())
+            connection.execute(b"prepare %s as %s" % (name.encode(), numbered(text).text))
 
 
 def test_a_schema_or_prefix_replaces_one_word_only() -> None:

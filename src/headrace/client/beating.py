@@ -18,6 +18,9 @@ class Beats:
     """
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._lock = threading.Condition()
         self._due: dict[object, tuple[float, float, Callable[[], bool]]] = {}
         self._thread: threading.Thread | None = None
@@ -28,7 +31,7 @@ class Beats:
         every = lease_ms / 1000 / BEATS_PER_LEASE
         if self._pid != os.getpid():
             # What was held before a fork is the parent's.
-            self.__init__()  # type: ignore[misc]
+            self._forget()
         with self._lock:
             self._due[holder] = (monotonic() + every, every, beat)
             if self._thread is None:

@@ -1,7 +1,8 @@
-"""Single statements straight through libpq: a cursor takes as long as the statement itself.
+"""Single statements straight through libpq: a cursor doubles the client's part of the work.
 
-For statements that call one function of ours, so that the server knows the type of every
-parameter, and that are a transaction by themselves. Everything else goes by ``sending``.
+For statements that are a transaction by themselves, with plain parameters that say nothing of
+their type: the server has to find it, in the signature of a function, a column or a cast, as it
+does for all statements when the tests prepare them. Everything else goes by ``sending``.
 """
 
 from __future__ import annotations
