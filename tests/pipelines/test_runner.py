@@ -276,8 +276,8 @@ def test_a_misspelt_option_is_named_with_those_there_are(hr: Headrace) -> None:
     [
         ({"engine": "magic"}, "spark, inline"),
         ({"engine": "inline", "master": "local[1]"}, "no master"),
-        ({"engine": "inline", "spark": object()}, "no spark"),
-        ({"spark": object()}, "give a SparkSession"),
+        ({"engine": "inline", "spark": "none"}, "no spark"),
+        ({"spark": "none"}, "give a SparkSession"),
     ],
     ids=repr,
 )
