@@ -1,10 +1,12 @@
 """A pytest plugin for the runs that test the tests: ``pytest -p mutated``.
 
 ``HEADRACE_MUTANT`` names the mutant to apply, if any; ``HEADRACE_POSTGRES`` is the URL of a
-server that somebody else started and will stop.
+server that somebody else started and will stop; ``HEADRACE_FAILED`` is the file that gets the
+names of tests that fail.
 """
 
 import os
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -56,3 +58,9 @@ def pytest_sessionstart() -> None:
         "mutants", settings(), phases=[Phase.generate], database=None, derandomize=True
     )
     settings.load_profile("mutants")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        with Path(os.environ["HEADRACE_FAILED"]).open("a") as names:
+            print(report.nodeid, file=names)

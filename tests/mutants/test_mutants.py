@@ -20,6 +20,8 @@ PLUGINS = ("-p", "mutated", "-p", "no:cacheprovider", "-p", "no:randomly")
 # Nobody reads why they fail: their asserts need not be rewritten to tell.
 PLAINLY = ("--assert=plain", "--tb=short")
 SECONDS = 600
+# As many at a time as there are processors for this process, one of several that run tests.
+AT_A_TIME = max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 # Every run begins as a copy of one process that has imported what all of them need.
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
@@ -33,6 +35,8 @@ class Verdict(NamedTuple):
 
     code: int
     output: str
+    failed: list[str]
+    """The tests that did."""
 
     @property
     def has_failures(self) -> bool:
@@ -55,54 +59,42 @@ def _run_here(arguments: Sequence[str], environment: dict[str, str], output: Pat
     os._exit(code)  # Threads and servers are the parent's business; there are none here.
 
 
-def run(url: str, places: set[str], words: str, *, mutant: str, examples: str) -> Verdict:
+def run(url: str, *tests: str, mutant: str, examples: str) -> Verdict:
     """Run tests in a process of their own, mutated or not."""
-    environment = {
-        "HEADRACE_MUTANT": mutant,
-        "HEADRACE_POSTGRES": url,
-        "HEADRACE_EXAMPLES": examples,
-    }
-    arguments = (*sorted(places), "-k", words, "-x", "-q", *PLUGINS, *PLAINLY)
+    arguments = (*tests, "-x", "-q", *PLUGINS, *PLAINLY)
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "output"
+        output, failed = Path(folder) / "output", Path(folder) / "failed"
+        failed.touch()
+        environment = {
+            "HEADRACE_MUTANT": mutant,
+            "HEADRACE_POSTGRES": url,
+            "HEADRACE_EXAMPLES": examples,
+            "HEADRACE_FAILED": str(failed),
+        }
         process = FORKING.Process(target=_run_here, args=(arguments, environment, output))
         process.start()
         process.join(SECONDS)
         if process.exitcode is None:
             process.kill()
             process.join()
-        return Verdict(process.exitcode or 0, output.read_text())
+        return Verdict(process.exitcode or 0, output.read_text(), failed.read_text().splitlines())
 
 
 def run_mutant(url: str, mutant: Mutant) -> Verdict:
     place, words = mutant.tests
-    return run(url, {place}, words, mutant=mutant.name, examples="3")
-
-
-def run_without(url: str, mutants: Sequence[Mutant]) -> Verdict:
-    """The tests of all these mutants together, with none of them made."""
-    places = {mutant.tests[0] for mutant in mutants}
-    words = {
-        # The name of a file is a word as well; a folder's is not.
-        f"({Path(place).name} and {words})" if place.endswith(".py") else f"({words})"
-        for place, words in (mutant.tests for mutant in mutants)
-    }
-    return run(url, places, " or ".join(sorted(words)), mutant="", examples="0.2")
+    return run(url, place, "-k", words, mutant=mutant.name, examples="3")
 
 
 @pytest.fixture(scope="module")
 def verdicts(request, postgres) -> Iterator[dict[str, Future[Verdict]]]:
-    """The runs that are asked for, begun at once: as many at a time as there are processors."""
-    wanted = [item for item in request.session.items if item.path == Path(__file__)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {}
-        for item in wanted:
-            if hasattr(item, "callspec"):
-                mutant = item.callspec.params["mutant"]
-                runs[mutant.name] = pool.submit(run_mutant, postgres.url, mutant)
-            else:
-                runs[""] = pool.submit(run_without, postgres.url, MUTANTS)
-        yield runs
+    """The runs that are asked for, begun at once; all, if only what comes after them is."""
+    here = [item for item in request.session.items if item.path == Path(__file__)]
+    wanted = [item.callspec.params["mutant"] for item in here if hasattr(item, "callspec")]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield {
+            mutant.name: pool.submit(run_mutant, postgres.url, mutant)
+            for mutant in wanted or MUTANTS
+        }
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -112,7 +104,9 @@ def test_a_mutant_is_noticed(mutant: Mutant, verdicts):
     assert verdict.has_failures, f"exit {verdict.code}\n{verdict.output[-3000:]}"
 
 
-def test_the_same_tests_pass_without_a_mutant(verdicts):
-    """What the mutants' tests notice is the mutant."""
-    verdict = verdicts[""].result(SECONDS)
+def test_the_same_tests_pass_without_a_mutant(verdicts, postgres):
+    """What has noticed the mutants does not fail by itself."""
+    noticed = {test for future in verdicts.values() for test in future.result(SECONDS).failed}
+    assert noticed
+    verdict = run(postgres.url, *sorted(noticed), mutant="", examples="0.2")
     assert verdict.code == 0, verdict.output[-3000:]
