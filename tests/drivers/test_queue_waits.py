@@ -241,8 +241,11 @@ def test_a_token_settles_once_among_many_threads(store_url: str) -> None:
         assert sum(pool.map(complete, range(8))) == 1
 
 
-def test_who_may_wait_rides_out_a_locked_database(sqlite_url: str) -> None:
+def test_who_may_wait_rides_out_a_locked_database(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And who makes one attempt is told, and has written nothing."""
+    monkeypatch.setattr("headrace.drivers.sqlite.connections.BUSY_MS", 50)
     with headrace.connect(sqlite_url, patience=0.05) as hr, ThreadPoolExecutor(4) as pool:
         q = hr.ack_queue("q")
         q.enqueue("x")

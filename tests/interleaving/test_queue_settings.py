@@ -114,7 +114,7 @@ def test_work_goes_by_the_settings_before_or_after_their_change(stage, work, bef
         )
 
     right = after_each_other(stage.client, prepared, work, lambda q: q.update(**after))
-    for run in stepper.interleavings(script):
+    for run in stepper.interleavings(script, interruptions=3):
         assert run.errors == [None, None], run
         assert outcome(queue(stage.client, run.number)) in right, run
 
