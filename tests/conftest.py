@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +26,9 @@ settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("default")
+
+MEMORY = Path("/dev/shm")
+ROOM = 2**29
 
 _numbers = itertools.count()
 
@@ -61,10 +66,28 @@ def new_postgres_url(postgres: PrivatePostgres, schemas: Schemas) -> Iterator[st
     schemas.drop(schema)
 
 
+@pytest.fixture(scope="session")
+def _memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        with TemporaryDirectory(
+            prefix="headrace-", dir=MEMORY, ignore_cleanup_errors=True
+        ) as folder:
+            yield Path(folder)
+    else:
+        yield tmp_path_factory.mktemp("memory")
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def quick_path(_memory: Path) -> Iterator[Path]:
+    """A folder for each test, in memory if there is room: half of a test was waits for a disk."""
+    with TemporaryDirectory(dir=_memory, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def sqlite_url(quick_path: Path) -> str:
     """A file of its own for each test."""
-    return f"sqlite:///{tmp_path}/flow.db"
+    return f"sqlite:///{quick_path}/flow.db"
 
 
 @pytest.fixture

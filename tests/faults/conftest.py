@@ -18,6 +18,12 @@ def postgres_url(new_postgres_url: str) -> str:
 
 
 @pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A file on a disk, where writes take their time."""
+    return f"sqlite:///{tmp_path}/flow.db"
+
+
+@pytest.fixture
 def crew(tmp_path: Path) -> Iterator[Crew]:
     """Processes that are gone when the test is over."""
     crew = Crew(tmp_path)

@@ -34,13 +34,13 @@ def test_memory_agrees_with_itself_across_crashes():
     play(Machine, examples=100)
 
 
-def test_sqlite_agrees_with_the_model(tmp_path):
+def test_sqlite_agrees_with_the_model(quick_path):
     """SQLite answers as the model does and holds what it holds, across crashes."""
     numbers = itertools.count()
 
     class Machine(StoreMachine):
         def url(self) -> str:
-            return f"sqlite:///{tmp_path}/{next(numbers)}.db"
+            return f"sqlite:///{quick_path}/{next(numbers)}.db"
 
     play(Machine, examples=100)
 

@@ -49,13 +49,13 @@ def test_queues_in_memory_agree_with_themselves_across_crashes():
     play(Machine, examples=20)
 
 
-def test_queues_in_sqlite_agree_with_the_model(tmp_path):
+def test_queues_in_sqlite_agree_with_the_model(quick_path):
     """SQLite answers as the model does and holds what it holds, across crashes."""
     numbers = itertools.count()
 
     class Machine(QueueMachine):
         def url(self) -> str:
-            return f"sqlite:///{tmp_path}/{next(numbers)}.db"
+            return f"sqlite:///{quick_path}/{next(numbers)}.db"
 
     play(Machine, examples=20)
 
