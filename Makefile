@@ -3,6 +3,9 @@
 PYTHON ?= python3
 export PYTHON
 
+# Tests start hundreds of processes, in half the time from bytecode that is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.made-from-lock
 
@@ -16,7 +19,7 @@ demo: $(READY) ## a shop's day on SQLite and Spark, in a minute; leaves demo.svg
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) postgres check ## all checks, then all tests (ARGS="-k claim" for some)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 $(ARGS)
 
 soak: $(READY) postgres ## storms of kills and deadlocks for minutes (ARGS="-k storm" for some)
 	HEADRACE_KILLS=$${HEADRACE_KILLS:-2000} $(BIN)/pytest tests/faults -rP $(ARGS)

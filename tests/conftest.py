@@ -21,6 +21,8 @@ from schemas import Schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
@@ -34,6 +36,14 @@ _numbers = itertools.count()
 
 # A test's jobs are short: it pays to compile quickly, and not well.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Several processes, each with servers of its own, share the tests in our way."""
+    from spreading import Spreading
+
+    return Spreading(config, log)
 
 
 @pytest.fixture(scope="session")
