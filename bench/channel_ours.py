@@ -25,13 +25,19 @@ class Player(queue_ours.Player):
         self._names: Any = None
 
     def play(
-        self, channels: int, *, others: int = 0, quantum: int = 10, registered: bool = True
+        self,
+        channels: int,
+        *,
+        others: int = 0,
+        quantum: int = 10,
+        registered: bool = True,
+        selects: bool = True,
     ) -> None:
         """How many channels there are, and how claims take from them."""
         self._names = cycle([{"os": "linux", "n": n} for n in range(channels)])
-        self._options = {"select": SELECTED, "quantum": quantum}
+        self._options = {"select": SELECTED, "quantum": quantum} if selects else {}
         queue = self._hr.queue(self.queue)
-        if registered:
+        if registered and selects:
             queue.register_selection(SELECTED)
         for start in range(0, others, 1000):
             stop = min(start + 1000, others)
