@@ -68,10 +68,14 @@ class Player(queue_ours.Player):
     def claims_rate(self, size: int, seconds: float) -> Figures:
         """Items claimed and settled in that time; as many were pushed before as will do.
 
-        One that had to wait for its turn may find that the others have taken all.
+        One that had to wait for its turn may find that the others have taken all. That it got
+        nothing does not say so: others may have locked what there is.
         """
         pace = Pace(seconds, self.warm)
-        while not pace.is_over and (taken := self.take(size)):
+        while not pace.is_over:
+            taken = self.take(size)
+            if not taken and not self._hr.stats(self.queue)[0].pending:
+                break
             pace.count(taken)
         if not pace.counted:
             raise RuntimeError("the queue ran empty")

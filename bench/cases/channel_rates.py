@@ -97,11 +97,13 @@ def rates(
 
     ``pace`` is more than any of them does: until one was measured.
     """
-    waiting = 0.0
+    waiting = taken = 0.0
 
     def sample(turn: int) -> dict[str, float]:
-        nonlocal waiting, pace
-        wanted = max(2 * pace * lab.settings.seconds, 5.0 * min(channels, 2000)) + 2000
+        nonlocal waiting, pace, taken
+        # Many workers do not begin and end at the same time, and take more than their rate says.
+        enough = max(2 * pace * lab.settings.seconds, 2 * taken)
+        wanted = max(enough, 5.0 * min(channels, 2000)) + 2000 + 500 * len(players)
         if waiting < wanted:
             players[0].ask("fill", count=int(wanted - waiting))
             waiting = wanted
