@@ -25,7 +25,8 @@ from headrace.contract.items import (
     Taking,
 )
 from headrace.contract.op import Steps
-from headrace.drivers.postgres import in_turn
+from headrace.drivers.postgres import in_turn, limited
+from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of, queue_of
@@ -48,6 +49,8 @@ FLOOR_SECONDS = 1.0
 _FIELDS = tuple(field for field in Document.__struct_fields__ if field != "key_values")
 # What stands for an id when there is more to it: the queue's settings have changed, say.
 OTHER = -1
+# What stands for one where a queue is named that somebody waits for.
+WOKEN = -2
 # On a receipt: what divides an id from a subject, and what says that another way is gone.
 SUBJECT = "\x1f"
 ELSEWHERE = "elsewhere"
@@ -65,6 +68,8 @@ class Known:
         self._queues: dict[str, QueueRow] = {}
         self._floors: dict[str, Floor] = {}
         self.walks = Walks()
+        # Until when claims on queues expect that totals have hardly any room.
+        self.tight: dict[int, float] = {}
         self._selections: dict[tuple[int, int, str], Selection | None] = {}
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
@@ -301,7 +306,7 @@ def push_statement(
         "receipt": receipt,
         "sign": place_of(discipline, 1),
         "now": store.clock(),
-        "channel": store.wakes.channel if store.wakes.is_hinting else None,
+        "channel": store.wakes.hinted,
     }
     if documents[0].key_values is not None:
         return _channel_statement(store, queue, documents, common)
@@ -412,12 +417,17 @@ def claim_at_once(
             if queue is None or take.version not in (None, queue.info.version):
                 return (yield from slowly(runs > 1))
         if runs > 1 or queue is None or not _can_claim(queue, take):
-            return (yield from slowly(runs > 1))
+            return (yield from _claim_slowly(store, queue, slowly, runs))
+        rules = (yield from limited.counting(store, queue)) if queue.limits else NOT_COUNTING
+        if rules is None:
+            return (yield from slowly(False))
         began = time.perf_counter()
-        rows = yield from _claim(store, queue, take)
+        rows = yield from _claim(store, queue, take, rules)
         took = time.perf_counter() - began
         if not rows or rows[0]["held"] == "other":
             yield from store.known.queue(take.queue, anew=True)
+            return (yield from slowly(False))
+        if rows[0]["held"] == "short" and rules.version:
             return (yield from slowly(False))
         if rows[0]["held"] == "short":
             # There are leases to end: what they give back may stand before the rest.
@@ -425,12 +435,14 @@ def claim_at_once(
             if fresh is None or fresh.info.version != queue.info.version:
                 return (yield from slowly(False))
             yield from store.end_leases_slowly(fresh)
-            rows = yield from _claim(store, queue, take, takes_any=True)
+            rows = yield from _claim(store, queue, take, rules, takes_any=True)
             # A claim need not be on the disk, but the end of a lease must.
             yield Insist()
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
+        if rules.version and len(rows) > 1:
+            yield from limited.flush(store)
         if take.select is None:
             items = _items(queue, rows)
             store.known.raise_floor(queue, items, take.count, took)
@@ -445,10 +457,22 @@ def claim_at_once(
     return steps
 
 
+def _claim_slowly(
+    store: PostgresStore,
+    queue: QueueRow | None,
+    slowly: Callable[[bool], Steps[Taking]],
+    runs: int,
+) -> Steps[Taking]:
+    taken = yield from slowly(runs > 1)
+    if runs > 1 and queue is not None and queue.limits:
+        # What an earlier run has taken and counted may not be on the disk yet.
+        yield store.sql.flush()
+        yield Insist()
+    return taken
+
+
 def _can_claim(queue: QueueRow, take: Take) -> bool:
     """Whether one statement can do it, as far as is known."""
-    if queue.limits:
-        return False
     return take.order == "fair" if take.select is not None else not queue.info.has_channels
 
 
@@ -460,7 +484,12 @@ def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
 
 
 def _claim(
-    store: PostgresStore, queue: QueueRow, take: Take, *, takes_any: bool = False
+    store: PostgresStore,
+    queue: QueueRow,
+    take: Take,
+    rules: Counting,
+    *,
+    takes_any: bool = False,
 ) -> Steps[list[Any]]:
     settings = queue.settings
     common = {
@@ -474,15 +503,20 @@ def _claim(
         "sign": place_of(settings.discipline, 1),
         "takes_any": takes_any,
         "now": store.clock(),
+        "rules": rules.version,
     }
     if take.select is not None:
-        return (yield from in_turn.claim(store, queue, take, common))
+        return (yield from in_turn.claim(store, queue, take, rules, common))
     floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
     statement = store.sql.claim_at_once(
         **common, floor_rank=floor_rank, floor_position=floor_position
     )
-    [rows] = yield Whole((statement,))
-    return list(rows)
+
+    def attempt(_: bool) -> Steps[list[Any]]:
+        [rows] = yield Whole((statement,))
+        return list(rows)
+
+    return (yield from limited.claim(store, queue, rules, attempt))
 
 
 def complete_at_once(
@@ -514,6 +548,8 @@ def complete_at_once(
         gone: set[int] | None = None
         if queue is not None and _can_complete(queue):
             gone = yield from _complete(store, queue, token, ids, receipt)
+            if gone is not None and queue.limits:
+                yield from limited.flush(store)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from _earlier(store, queue, receipt)).done}
         if gone is not None and len(gone) == len(ids):
@@ -528,26 +564,36 @@ def complete_at_once(
 def _can_complete(queue: QueueRow) -> bool:
     # Somebody may wait for it: in a strict channel, or for room.
     is_awaited = queue.settings.serial or queue.settings.is_limited
-    return queue.settings.keep == "none" and not is_awaited and not queue.limits
+    return queue.settings.keep == "none" and not is_awaited
 
 
 def _complete(
     store: PostgresStore, queue: QueueRow, token: str, ids: Sequence[int], receipt: str
 ) -> Steps[set[int] | None]:
     """The ids of those that are done; None if the queue has changed."""
-    statement = store.sql.complete_at_once(
-        queue=queue.id,
-        version=queue.info.version,
-        token=token,
-        ids=",".join(map(str, ids)),
-        keeps_counts=queue.settings.metrics,
-        receipt=receipt,
-    )
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "token": token,
+        "ids": ",".join(map(str, ids)),
+        "keeps_counts": queue.settings.metrics,
+        "receipt": receipt,
+    }
+    if queue.limits:
+        rules = yield from limited.counting(store, queue)
+        if rules is None or rules.limits.has(queue.name, "enqueued"):
+            return None
+        statement = store.sql.complete_counted(**common, channel=store.wakes.hinted)
+    else:
+        statement = store.sql.complete_at_once(**common)
     found = yield Whole((statement,))
     if found is None:
         # Sent before, and done then.
         return {id for id, _ in (yield from _found(store, receipt)).done}
     gone = {row["appended"] for row in found[0]}
+    if WOKEN in gone:
+        gone.discard(WOKEN)
+        yield Announce(frozenset(f"queue/{row['woken']}" for row in found[0] if row["woken"]))
     if OTHER in gone:
         yield from store.known.queue(queue.name, anew=True)
         return None
