@@ -98,7 +98,8 @@ select headrace.bind_channels(
 
 -- name: flush
 -- Wait until everything that was committed before is on the disk.
-select pg_logical_emit_message(true, 'headrace', '') as flushed;
+select set_config('synchronous_commit', 'on', true) as waits,
+       pg_logical_emit_message(true, 'headrace', '') as flushed;
 
 -- name: find_receipt
 -- What a statement did whose answer was lost.
