@@ -108,6 +108,13 @@ def test_an_app_is_stored_run_and_looked_at(folder: Path) -> None:
     assert ask(folder, "reset", "two", "--yes").exit_code == 3
 
 
+def test_nothing_to_run_is_said(folder: Path) -> None:
+    with headrace.connect(f"sqlite:///{folder}/flow.db") as hr:
+        hr.system_proc("here", source="in", processor=lambda body: body)
+    done = ask(folder, "run", "--once", "--engine", "inline")
+    assert (done.exit_code, "no pipelines that are stored by name" in done.stderr) == (0, True)
+
+
 def test_a_signal_ends_it_in_order(folder: Path) -> None:
     fill(folder, 1)
     process = subprocess.Popen(

@@ -27,6 +27,7 @@ from headrace.pipelines.runner import PipelineRunner
 from headrace.worker import App
 
 EVERY = 5.0
+NOTHING = "there are no pipelines that are stored by name yet: define some, or name an app"
 
 
 def run(
@@ -56,6 +57,8 @@ def run(
     app = _app(target)
     with _client(session, app) as client:
         if app is None:
+            if all(info.is_inline for info in client.system_procs()):
+                output.note(NOTHING)
             runner = runner_of(client, None, {}, open_engine(engine, master=master))
         else:
             runner = runner_for(app, client=client, engine=engine, master=master)
