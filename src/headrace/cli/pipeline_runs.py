@@ -57,11 +57,11 @@ def run(
     app = _app(target)
     with _client(session, app) as client:
         if app is None:
-            if all(info.is_inline for info in client.system_procs()):
-                output.note(NOTHING)
             runner = runner_of(client, None, {}, open_engine(engine, master=master))
         else:
             runner = runner_for(app, client=client, engine=engine, master=master)
+        if not runner.names():
+            output.note(NOTHING)
         # Not before: PySpark takes Ctrl-C for itself when it starts, to cancel what runs.
         with signals() as asked:
             _serve(session, runner, asked, once=once, every=every)

@@ -110,16 +110,19 @@ class PipelineRunner:
             return False
         return self._is_ended.wait(seconds)
 
+    def names(self) -> Sequence[str]:
+        """The pipelines that it runs; where all are run, those there are now."""
+        if self._names is not None:
+            return self._names
+        found = self._store.run(self._store.pipelines())
+        return [info.name for info in found if not info.is_inline]
+
     def progress(self) -> list[PipelineProgress]:
         """How far each pipeline is, by name. Asks the store for the lag."""
         return [meter.look(name, self._lag(name)) for name, meter in sorted(self._meters.items())]
 
     def _defined(self) -> list[Defined]:
-        names = self._names
-        if names is None:
-            found = self._store.run(self._store.pipelines())
-            names = [info.name for info in found if not info.is_inline]
-        return [self._store.run(self._store.definition(name)) for name in names]
+        return [self._store.run(self._store.definition(name)) for name in self.names()]
 
     def _begin(self, defined: Defined) -> None:
         """A thread for each proc that has none."""
