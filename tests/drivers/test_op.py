@@ -10,7 +10,7 @@ import headrace
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import CommitCall, Part
-from headrace.drivers.running import Collided, Runner, TryAgain, Work
+from headrace.drivers.running import Runner, TryAgain, Work
 from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy, StoreUnavailable
 
 
@@ -67,33 +67,16 @@ class Flaky(Runner):
 
     name = "flaky"
 
-    def __init__(
-        self,
-        failures: int,
-        error: HeadraceError,
-        patience: float = 5.0,
-        kind: type[TryAgain] = TryAgain,
-    ) -> None:
+    def __init__(self, failures: int, error: HeadraceError, patience: float = 5.0) -> None:
         super().__init__(patience=patience)
         self.failures = failures
         self.error = error
-        self.kind = kind
 
     def attempt(self, op: Op[int]) -> Work[int]:
         if self.failures:
             self.failures -= 1
-            raise self.kind(self.error)
+            raise TryAgain(self.error)
         return (yield from op)
-
-
-@pytest.mark.parametrize(("kind", "most"), [(Collided, 0.05), (TryAgain, 1.0)])
-def test_who_collided_does_not_back_off_for_long(kind: type[TryAgain], most: float) -> None:
-    """The others do not back off at all; a server that is away gets its time."""
-    work = Flaky(20, StoreBusy("busy"), kind=kind).work(Op("mine", nothing))
-    pauses = [next(work).seconds for _ in range(20)]
-    assert most / 2 <= max(pauses) <= most
-    with pytest.raises(StopIteration):
-        next(work)
 
 
 def test_passing_failures_are_ridden_out() -> None:

@@ -24,7 +24,6 @@ Work = Generator[Any, Any, T]
 
 FIRST_DELAY = 0.01
 LONGEST_DELAY = 1.0
-LONGEST_DELAY_AFTER_COLLISION = 0.05
 DEFAULT_PATIENCE = 30.0
 
 
@@ -40,13 +39,6 @@ class TryAgain(Exception):
     def __init__(self, error: HeadraceError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class Collided(TryAgain):
-    """The others went on, and so may this one at once.
-
-    Who backs off from those who do not loses to them again and again, until patience ends.
-    """
 
 
 class InDoubt(TryAgain):
@@ -123,8 +115,6 @@ class Runner:
             except TryAgain as failure:
                 if isinstance(failure, InDoubt):
                     doubt = failure.error
-                if isinstance(failure, Collided):
-                    delay = min(delay, LONGEST_DELAY_AFTER_COLLISION)
                 if time.monotonic() + delay > give_up:
                     raise doubt or failure.error from failure.__cause__
             except HeadraceError as refusal:

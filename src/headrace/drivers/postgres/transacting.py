@@ -22,16 +22,8 @@ from headrace.drivers.relational.sql import (
     Statement,
     Whole,
 )
-from headrace.drivers.running import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    Collided,
-    InDoubt,
-    Sleep,
-    TryAgain,
-    Work,
-)
-from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy
+from headrace.drivers.running import FIRST_DELAY, LONGEST_DELAY, InDoubt, Sleep, TryAgain, Work
+from headrace.errors import HeadraceError, OutcomeUnknown
 
 T = TypeVar("T")
 
@@ -301,9 +293,7 @@ class Transacting(Connecting):
         if failures.is_lost(error, connection):
             return TryAgain(failures.unavailable(error, self.address))
         known = failures.passing(error, self.address)
-        if known is None:
-            return failures.final(error, self.address)
-        return Collided(known) if isinstance(known, StoreBusy) else TryAgain(known)
+        return TryAgain(known) if known else failures.final(error, self.address)
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
