@@ -88,6 +88,10 @@ class Limits:
         """Whether there is any rule about such items of a queue."""
         return any(about == on and of in (ALL, queue) for of, about, _ in self._kept)
 
+    def has_rates(self, queue: str) -> bool:
+        """Whether any rule about a queue is about how many in some time."""
+        return any(of in (ALL, queue) and measure.startswith(RATE) for of, _, measure in self._kept)
+
     def has_totals(self, scope: str, on: Subject) -> bool:
         """Whether any rule of a scope (a queue, or ``ALL``) looks at how many there are."""
         return (scope, on, on) in self._kept
