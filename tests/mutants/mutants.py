@@ -1011,7 +1011,7 @@ MUTANTS = (
     Mutant(
         "what is completed together keeps its slots",
         contract("sqlite", "LimitClaim", "several_at_once"),
-        (Patch(f"{CLAIMS}._complete_all", "ledger.ended_out", "ledger.last_in_line and bool"),),
+        (Patch(f"{CLAIMS}._complete_all", '["key_values"] for row in rows', "[0] for row in ()"),),
     ),
     Mutant(
         "a dropped queue keeps its slots",
@@ -1053,6 +1053,28 @@ MUTANTS = (
         "the short way to claim knows no limits",
         contract("postgres", "LimitClaim", "rule_about_everything"),
         (Patch("headrace.drivers.postgres.queueing:_can_claim", "if queue.limits:", "if False:"),),
+    ),
+    Mutant(
+        "the short way to claim on SQLite counts nothing",
+        contract("sqlite", "LimitClaim", "rule_about_everything"),
+        (
+            Patch(
+                "headrace.drivers.sqlite.queueing:claim_at_once",
+                "if admission is not None and items:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "the short way to claim on SQLite takes more than fits",
+        contract("sqlite", "LimitClaim", "rule_about_everything"),
+        (
+            Patch(
+                "headrace.drivers.sqlite.queueing:claim_at_once",
+                "if admission.fits(None) < take.count:",
+                "if False:",
+            ),
+        ),
     ),
     Mutant(
         "the short way to complete gives nothing back",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,12 +17,22 @@ class Admission:
     """Counts what a claim takes, under the locks of the totals that it counts in.
 
     Channels are asked about before anything of them is taken. Those whose totals somebody else
-    has locked, while we hold others, are passed over: see ``Buckets``.
+    has locked, while we hold others, are passed over: see ``Buckets``. What was taken waits for
+    the disk if who has it ``may_outlive`` a crash of the database, or a rate counts it.
     """
 
-    def __init__(self, sql: Sql, queue: QueueRow, limits: Limits, *, holds_some: bool) -> None:
+    def __init__(
+        self,
+        sql: Sql,
+        queue: QueueRow,
+        limits: Limits,
+        *,
+        holds_some: bool = False,
+        may_outlive: bool = True,
+    ) -> None:
         self._queue = queue
         self._limits = limits
+        self._may_outlive = may_outlive
         self._buckets = Buckets(sql, queue.now, holds_some=holds_some)
         self._room = Room()
 
@@ -53,6 +64,10 @@ class Admission:
 
     def shared_out(self, rows: Sequence[Any], most: int) -> list[Any]:
         """Those of some items, in their order, that there is room for; they are taken."""
+        some = rows[:most]
+        counts = Counter(row["key_values"] for row in some)
+        if self._room.take_all([(self._bounds(name), count) for name, count in counts.items()]):
+            return list(some)
         found: list[Any] = []
         for row in rows:
             if len(found) == most:
@@ -64,7 +79,10 @@ class Admission:
 
     def close(self, *, is_short: bool) -> Steps[int | None]:
         """Write what was taken; when time brings room to what was held back."""
-        if any(self._room.taken.values()):
+        if any(
+            count and (self._may_outlive or bucket.period_ms is not None)
+            for bucket, count in self._room.taken.items()
+        ):
             # A slot that a crash gives back while somebody runs would be given twice.
             yield Insist()
         yield from self._buckets.add(self._room.taken)

@@ -32,9 +32,10 @@ class Buckets:
 
     def lock(self, wanted: Iterable[Bucket]) -> Steps[dict[Bucket, int]]:
         """Lock totals that are not locked yet; what they are, without those that could not be."""
-        names = sorted(bucket.name for bucket in set(wanted) - set(self._ids))
-        if not names:
+        missing = {bucket.name: bucket for bucket in wanted if bucket not in self._ids}
+        if not missing:
             return {}
+        names = sorted(missing)
         lock = self._sql.lock_free_buckets if self._holds_some else self._sql.lock_buckets
         rows = yield lock(names=names)
         if len(rows) < len(names):
@@ -43,7 +44,7 @@ class Buckets:
             yield from add_buckets(self._sql, (name for name in names if name not in known))
             rows = yield lock(names=names)
         self._holds_some = True
-        found = {Bucket.read(row["name"]): row for row in rows}
+        found = {missing[row["name"]]: row for row in rows}
         self._ids |= {bucket: row["id"] for bucket, row in found.items()}
         return {
             bucket: self._total(bucket, row["used"], row["marks"]) for bucket, row in found.items()
