@@ -60,7 +60,7 @@ from headrace.waking.bell import Waiter
 T = TypeVar("T")
 
 DIALECT = Dialect(
-    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick")
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick", "filing")
 )
 
 
@@ -73,6 +73,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
 
     name = "sqlite"
     sorts = True
+    files = True
     # WAL takes no network: whoever has an item goes down with the machine that has the file.
     may_outlive = False
     capabilities = Capabilities(

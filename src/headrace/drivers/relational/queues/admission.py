@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.buckets import Buckets
+from headrace.drivers.relational.queues.filing import File
 from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Insist, Row, Sql
 from headrace.model.limiting import Bounds, Limits, Room
@@ -29,7 +30,10 @@ class Admission:
         *,
         holds_some: bool = False,
         may_outlive: bool = True,
+        has_files: bool = False,
     ) -> None:
+        # Whether the queue has channels in files: see ``Filing``.
+        self.has_files = has_files
         self._queue = queue
         self._limits = limits
         self._may_outlive = may_outlive
@@ -53,6 +57,21 @@ class Admission:
     def fits(self, channel: str | None) -> int:
         """How many more items of an open channel."""
         return self._room.fits(self._bounds(channel))
+
+    def file_of(self, channel: str | None) -> File | None:
+        """What a channel without room waits for, unless time brings it."""
+        for bound in self._bounds(channel).checked:
+            if bound.limit == 0:
+                return File(0, 0)
+            if bound.bucket.period_ms is None and self._room.used[bound.bucket] >= bound.limit:
+                id = self._buckets.id_of(bound.bucket)
+                return None if id is None else File(id, bound.limit)
+        return None
+
+    def has_room(self, file: File) -> bool:
+        """Whether a total, as far as it is known, is below a limit."""
+        bucket = self._buckets.bucket_of(file.bucket)
+        return bucket is None or self._room.used[bucket] < file.most
 
     def start_again(self) -> None:
         """Nothing was taken after all."""

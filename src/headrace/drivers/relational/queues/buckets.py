@@ -28,6 +28,7 @@ class Buckets:
         self._now = now
         self._holds_some = holds_some
         self._ids: dict[Bucket, int] = {}
+        self._names: dict[int, Bucket] = {}
         self._marks: dict[Bucket, Marks] = {}
 
     def lock(self, wanted: Iterable[Bucket]) -> Steps[dict[Bucket, int]]:
@@ -46,9 +47,18 @@ class Buckets:
         self._holds_some = True
         found = {missing[row["name"]]: row for row in rows}
         self._ids |= {bucket: row["id"] for bucket, row in found.items()}
+        self._names |= {row["id"]: bucket for bucket, row in found.items()}
         return {
             bucket: self._total(bucket, row["used"], row["marks"]) for bucket, row in found.items()
         }
+
+    def id_of(self, bucket: Bucket) -> int | None:
+        """The number of a total, if it is locked."""
+        return self._ids.get(bucket)
+
+    def bucket_of(self, id: int) -> Bucket | None:
+        """A total by its number, if it is locked."""
+        return self._names.get(id)
 
     def has(self, wanted: Iterable[Bucket]) -> bool:
         """Whether all of them are locked."""

@@ -92,6 +92,8 @@ class Claims(ChannelClaims, Pushes):
             due = yield from self._next_due(queue, items, chosen.next_at)
         if admission is not None:
             room_at = yield from admission.close(is_short=len(items) < count)
+        if chosen.filing is not None:
+            yield from chosen.filing.write(chosen.served, is_short=len(items) < count)
         due = min((time for time in (due, room_at) if time is not None), default=None)
         return taking(queue, items, due)
 
@@ -109,7 +111,14 @@ class Claims(ChannelClaims, Pushes):
             freed, woken = yield from end_leases(self.sql, limits, queue.now, MOST_EXPIRED)
             yield Announce(frozenset(f"queue/{name}" for name in woken))
         may_outlive = self.may_outlive
-        return Admission(self.sql, queue, limits, holds_some=freed > 0, may_outlive=may_outlive)
+        return Admission(
+            self.sql,
+            queue,
+            limits,
+            holds_some=freed > 0,
+            may_outlive=may_outlive,
+            has_files=bool(over["files"]),
+        )
 
     def _taken(self, item: ItemState, queue: QueueRow, take: Take) -> ItemState:
         lease = rules.lease_ms(queue.settings, take.lease_ms, item)

@@ -110,6 +110,10 @@ class LimitRules(QueueBase):
         )
         # In the order of their ids, whoever else does so: nobody is in the middle of it then.
         yield sql.close_queues(queues=[queue["id"] for queue in queues])
+        if self.files:
+            # What they wait for may be another limit now, or none.
+            ids = [queue["id"] for queue in queues]
+            yield sql.unfile_queues(queues=ids), sql.remove_files(queues=ids)
         limits = Limits(after.values(), row["version"])
         yield from self._recount(limits, {(rule.scope, rule.on) for rule in concerned}, queues)
         numbers = [

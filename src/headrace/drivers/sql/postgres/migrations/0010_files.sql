@@ -1,0 +1,1 @@
+-- Files of channels that wait for room are SQLite's.
