@@ -98,8 +98,8 @@ class LimitRules(QueueBase):
         """Change rules while nobody counts by them, and count what is there by the new ones."""
         sql = self.sql
         yield sql.close_limits()
-        [row], rows = yield sql.next_limit_version(), sql.list_limits(after="", limit=EVERY)
-        before = rules_of(rows)
+        [row] = yield sql.next_limit_version()
+        before = yield from self._rules_before(row["version"])
         after = edit(before)
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
         yield tuple(written(sql, sorted(changed), after))
@@ -129,6 +129,13 @@ class LimitRules(QueueBase):
             yield Many.of(sql.set_queue_limits, numbers)
         yield Announce(frozenset({ROOM, *(f"queue/{queue['name']}" for queue in queues)}))
         return after
+
+    def _rules_before(self, version: int) -> Steps[Rulebook]:
+        """The rules as they were until this change, which made them have a version."""
+        known = self.known_limits
+        if known is not None and known.version == version - 1:
+            return known.rules
+        return rules_of((yield self.sql.list_limits(after="", limit=EVERY)))
 
     def _recount(
         self, limits: Limits, totals: Iterable[tuple[str, Subject]], queues: Sequence[Row]
