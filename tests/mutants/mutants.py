@@ -1087,6 +1087,21 @@ MUTANTS = (
         (Patch(f"{QUEUES}.admission:Admission.close", "if not is_short:", "if is_short:"),),
     ),
     Mutant(
+        "nobody waits for what is in files",
+        contract("sqlite", "LimitCrowd", "who_waits", "settled"),
+        (Patch(f"{QUEUES}.filing:Filing.write", "is_short and self._has_files", "False"),),
+    ),
+    Mutant(
+        "files outlive the rules that filled them",
+        contract("sqlite", "LimitCrowd", "who_waits", "overridden"),
+        (Patch(f"{QUEUES}.limits:LimitRules._change", "if self.files:", "if False:"),),
+    ),
+    Mutant(
+        "files never open",
+        contract("sqlite", "LimitCrowd", "room_is_for_whoever"),
+        (SqlPatch("sqlite", "open_files", "< f.most", "> f.most"),),
+    ),
+    Mutant(
         "counters are not counted by a new rule",
         contract("sqlite", "without_rules_all_is_granted"),
         (
