@@ -20,7 +20,8 @@ from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Finally, Many, Row, Sql, Statement
 from headrace.model.channels import selects
 
-# Fewer that are held back by the same total are not worth a file.
+# Fewer that are held back by the same total are not worth a file; one in which only half as many
+# are left, which the first page of a walk shows, is given up.
 FEWEST = 100
 
 
