@@ -25,13 +25,19 @@ class Player(queue_ours.Player):
         self._names: Any = None
 
     def play(
-        self, channels: int, *, others: int = 0, quantum: int = 10, registered: bool = True
+        self,
+        channels: int,
+        *,
+        others: int = 0,
+        quantum: int = 10,
+        registered: bool = True,
+        selects: bool = True,
     ) -> None:
         """How many channels there are, and how claims take from them."""
         self._names = cycle([{"os": "linux", "n": n} for n in range(channels)])
-        self._options = {"select": SELECTED, "quantum": quantum}
+        self._options = {"select": SELECTED, "quantum": quantum} if selects else {}
         queue = self._hr.queue(self.queue)
-        if registered:
+        if registered and selects:
             queue.register_selection(SELECTED)
         for start in range(0, others, 1000):
             stop = min(start + 1000, others)
@@ -62,10 +68,14 @@ class Player(queue_ours.Player):
     def claims_rate(self, size: int, seconds: float) -> Figures:
         """Items claimed and settled in that time; as many were pushed before as will do.
 
-        One that had to wait for its turn may find that the others have taken all.
+        One that had to wait for its turn may find that the others have taken all. That it got
+        nothing does not say so: others may have locked what there is.
         """
         pace = Pace(seconds, self.warm)
-        while not pace.is_over and (taken := self.take(size)):
+        while not pace.is_over:
+            taken = self.take(size)
+            if not taken and not self._hr.stats(self.queue)[0].pending:
+                break
             pace.count(taken)
         if not pace.counted:
             raise RuntimeError("the queue ran empty")

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import ours
-from bench.cases import channel_growth, channel_held, channel_rates
+from bench.cases import (
+    channel_growth,
+    channel_held,
+    channel_rates,
+    limit_latency,
+    limit_rates,
+    limit_unused,
+)
 from bench.goals import Goal, Value, at_most, faster
 from bench.lab import Case, Lab, Settings
 from bench.run import Plan, run
@@ -17,24 +24,28 @@ from bench.run import Plan, run
 
 @dataclass(frozen=True)
 class LimitSettings(Settings):
-    """How many channels there are, and how long they get."""
+    """How many channels and rules there are, and how long channels get."""
 
     channels: int = 100_000
     few_channels: int = 1_000
     long: int = 1_000_000
     held_items: int = 100_000
+    rules: int = 10_000
 
 
 STARTERS: dict[str, Callable[[Lab], AbstractContextManager[Any]]] = {
     "postgres": ours.start_postgres,
 }
 
-# Rows about limits go into phases of their own, behind these.
 PHASES = [
     [Case("rates", channel_rates.contenders)],
     [Case("growth", channel_growth.contenders)],
     [Case("starving", channel_rates.starving)],
     [Case("held", channel_held.contenders)],
+    [Case("rules", limit_rates.contenders)],
+    [Case("crowds", limit_rates.crowds)],
+    [Case("freed", limit_latency.contenders)],
+    [Case("unused", limit_unused.contenders)],
 ]
 
 
@@ -83,18 +94,59 @@ CHANNEL_GOALS = [
         "held-channels", "not-held-channels", 0.4, 0.7,
     ),
 ]  # fmt: skip
-# Goals about limits: one rule and 10 000 against none, a global rule with 8 workers, a slot
-# that is freed, capacity that is not used.
-LIMIT_GOALS: list[Goal] = []
+
+
+def _against_none(rules: str, words: str, bounds: dict[str, tuple[float, float]]) -> list[Goal]:
+    """Claims under rules that do not bind, against none: by turns, and in the queue's line."""
+    return [
+        faster(
+            f"{channel_rates.STORES[store]} {words} vs none, "
+            f"{'in line, ' * (way == 'line')}{workers} worker{'s' * (workers > 1)}",
+            f"{rules}-{way}-{workers} {store}",
+            f"none-{way}-{workers} {store}",
+            *both,
+        )
+        for store, both in bounds.items()
+        for way, workers in limit_rates.PLAYED
+    ]
+
+
+def _limit_goals(store: str) -> list[Goal]:
+    shown = channel_rates.STORES[store]
+    freed, pushed, unused = (
+        Value(f"{key} {store}", value)
+        for key, value in (("freed", "p50"), ("pushed", "p50"), ("unused", "unused"))
+    )
+    return [
+        faster(
+            f"{shown} one rule for {limit_rates.CROWD} workers vs none",
+            f"one-fair-{limit_rates.CROWD} {store}",
+            f"none-fair-{limit_rates.CROWD} {store}",
+            0.8,
+            0.95,
+        ),
+        at_most(f"{shown} slot freed vs push, to handler, p50", freed, pushed, 2, 1.3),
+        at_most(f"{shown} capacity unused", unused, None, 10, 3)._replace(unit=" %"),
+    ]
+
+
+LIMIT_GOALS = [
+    *_against_none("one", "one rule", {"postgres": (0.85, 0.95), "sqlite": (0.8, 0.95)}),
+    *_against_none("three", "3 of many rules", {"postgres": (0.7, 0.85), "sqlite": (0.5, 0.85)}),
+    *_limit_goals("postgres"),
+    *_limit_goals("sqlite"),
+]
 
 PLAN = Plan(
     name="limits",
     title="Headrace channels and limits against its plain queues",
-    absolute="Items handed out until small channels are done, over how many they have. Less is "
-    "better.",
+    absolute="Items handed out until small channels are done, over how many they have; capacity "
+    "that is not used. Less is better.",
     about=__doc__,
     settings=LimitSettings(),
-    quick=LimitSettings(rounds=3, seconds=0.25, channels=20_000, long=50_000, held_items=20_000),
+    quick=LimitSettings(
+        rounds=3, seconds=0.25, latencies=90, channels=20_000, long=50_000, held_items=20_000
+    ),
     starters=STARTERS,
     phases=PHASES,
     goals=[*CHANNEL_GOALS, *LIMIT_GOALS],

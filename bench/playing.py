@@ -71,6 +71,24 @@ class Process:
         return answer
 
 
+class Seat:
+    """One place of a troupe's process (see ``bench.troupe``), asked as if it were a process."""
+
+    def __init__(self, process: Process, where: str) -> None:
+        self._process = process
+        self._where = where
+
+    def ask(self, do: str, **options: Any) -> Any:
+        self.tell(do, **options)
+        return self.hear()
+
+    def tell(self, do: str, **options: Any) -> None:
+        self._process.tell("at", where=self._where, what=do, options=options)
+
+    def hear(self, seconds: float = ANSWER_SECONDS) -> Any:
+        return self._process.hear(seconds)
+
+
 @contextmanager
 def playing(lab: Lab, name: str, kind: Kind, where: str) -> Iterator[Process]:
     """A player from its first answer until it is no longer needed."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bench import ours
-from bench.lab import Contender, Facts, Lab
-from bench.playing import Kind, Process, playing
+from bench.lab import Contender, Facts, Lab, Sample
+from bench.playing import Kind, Process, Seat, playing
 
 A_CHUNK = 100
 KIND = Kind("bench.channel_ours")
@@ -63,9 +63,10 @@ def place_of(lab: Lab, store: str, name: str) -> tuple[str, Facts]:
     return server.new_database(word), facts
 
 
-def _players(lab: Lab, key: str, where: str, count: int) -> list[Process]:
+def players_of(lab: Lab, key: str, where: str, count: int, kind: Kind = KIND) -> list[Process]:
+    """So many processes, until the phase is over."""
     return [
-        lab.phase.enter_context(playing(lab, f"{key}-{n}".replace(" ", "-"), KIND, where))
+        lab.phase.enter_context(playing(lab, f"{key}-{n}".replace(" ", "-"), kind, where))
         for n in range(count)
     ]
 
@@ -73,7 +74,7 @@ def _players(lab: Lab, key: str, where: str, count: int) -> list[Process]:
 def _rate(lab: Lab, key: str, *_: Any, store: str, name: str, workers: int) -> Contender:
     shape = SHAPES[name]
     where, facts = place_of(lab, store, f"{name}_{workers}")
-    players = _players(lab, key, where, workers)
+    players = players_of(lab, key, where, workers)
     if shape.channels:
         for place, player in enumerate(players):
             options = shape._asdict()
@@ -81,13 +82,28 @@ def _rate(lab: Lab, key: str, *_: Any, store: str, name: str, workers: int) -> C
             if place:
                 options["others"] = 0
             player.ask("play", **options)
-    waiting = 0.0
-    # More than any of them does: until one was measured.
-    pace = 60_000.0
+    title = f"{STORES[store]}, claim + settle {A_CHUNK}, {shape.words}, {words_for(workers)}"
+    return Contender(key, title, "items/s", facts, rates(lab, players, shape.channels))
+
+
+def words_for(workers: int) -> str:
+    return "one worker" if workers == 1 else f"{workers} workers"
+
+
+def rates(
+    lab: Lab, players: Sequence[Process | Seat], channels: int, pace: float = 60_000.0
+) -> Sample:
+    """What players claim and settle together in a second, of a queue that is filled before.
+
+    ``pace`` is more than any of them does: until one was measured.
+    """
+    waiting = taken = 0.0
 
     def sample(turn: int) -> dict[str, float]:
-        nonlocal waiting, pace
-        wanted = max(2 * pace * lab.settings.seconds, 5.0 * min(shape.channels, 2000)) + 2000
+        nonlocal waiting, pace, taken
+        # Many workers do not begin and end at the same time, and take more than their rate says.
+        enough = max(2 * pace * lab.settings.seconds, 2 * taken)
+        wanted = max(enough, 5.0 * min(channels, 2000)) + 2000 + 500 * len(players)
         if waiting < wanted:
             players[0].ask("fill", count=int(wanted - waiting))
             waiting = wanted
@@ -100,14 +116,12 @@ def _rate(lab: Lab, key: str, *_: Any, store: str, name: str, workers: int) -> C
         waiting -= taken
         return {"rate": pace}
 
-    who = "one worker" if workers == 1 else f"{workers} workers"
-    title = f"{STORES[store]}, claim + settle {A_CHUNK}, {shape.words}, {who}"
-    return Contender(key, title, "items/s", facts, sample)
+    return sample
 
 
 def _starving(lab: Lab, key: str, *_: Any, store: str) -> Contender:
     where, facts = place_of(lab, store, "starving")
-    [player] = _players(lab, key, where, 1)
+    [player] = players_of(lab, key, where, 1)
     player.ask("play", channels=1)
     long = lab.settings.long
     print(f"  a channel of {long:,} items", flush=True)

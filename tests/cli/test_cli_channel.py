@@ -55,6 +55,29 @@ def test_a_held_channel(cli: Cli, hr: headrace.Headrace) -> None:
     assert [one["held_until"] for one in found] == ["2050-01-31T12:00:00Z", None, None]
 
 
+def test_a_channel_is_held_and_resumed(cli: Cli, hr: headrace.Headrace) -> None:
+    name = ("builds", "os=big sur")
+    answer = cli("channel", "hold", *name, "--at", "2050-01-31T12:00:00Z", "--json")
+    assert (answer.code, answer.json["held_until"]) == (0, "2050-01-31T12:00:00Z")
+    answer = cli("channel", "hold", *name, "--delay", "5m")
+    assert answer.err.endswith("is held until 2050-01-31T12:00:00.000Z\n")
+    assert hr.queue("builds").claim(select=where(os="big sur")) == []
+    answer = cli("channel", "resume", *name)
+    assert "was held until 2050-01-31T12:00:00.000Z, and may run" in answer.err
+    assert len(hr.queue("builds").claim(select=where(os="big sur"))) == 1
+    assert "was not held" in cli("channel", "resume", *name, "--json").err
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--delay", "5m", "--at", "2050-01-31T12:00Z"), ("--delay", "soon")]
+)
+def test_how_long_must_be_said(cli: Cli, hr: headrace.Headrace, options: tuple[str, ...]) -> None:
+    answer = cli("channel", "hold", "builds", "os=mac", *options)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert hr.queue("builds").channel({"os": "mac"}).held_until is None
+    assert cli("channel", "resume", "none", "os=mac").code == 3
+
+
 def test_a_query_in_willows_json(cli: Cli, hr: headrace.Headrace) -> None:
     assert hr
     found = cli("channel", "ls", "builds", "--query", where(os="mac").form, "--json").json_lines

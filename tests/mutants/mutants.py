@@ -592,6 +592,19 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a claim by turns does not look at holds again",
+        ("tests/interleaving/test_holds.py", "while_a_claim_is_under_way"),
+        (
+            SchemaPatch(
+                "postgres",
+                "    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;\n"
+                "    if found then\n        word := 'other';",
+                "    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;\n"
+                "    if found then\n        null;",
+            ),
+        ),
+    ),
+    Mutant(
         "pushes do not enter the queue",
         interleaving("queue_settings", "postgres", "push", "discipline"),
         (SchemaPatch("postgres", f"{PUSHES_ONE}{ENTERS}", PUSHES_ONE),),

@@ -15,6 +15,7 @@ from headrace.cli import (
     channel,
     client,
     config,
+    counter,
     dead,
     doctor,
     item,
@@ -89,6 +90,7 @@ app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(queue.app, name="queue")
 app.add_typer(channel.app, name="channel")
 app.add_typer(limit.app, name="limit")
+app.add_typer(counter.app, name="counter")
 app.add_typer(lock.app, name="lock")
 push.register(app)
 app.add_typer(item.app, name="item")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,16 +9,21 @@ import typer
 from headrace.cli import output
 from headrace.cli.asking import YesOption, ask
 from headrace.cli.command import Session, command
+from headrace.cli.paging import everything
 from headrace.cli.references import QueueName, reference
 from headrace.cli.selecting import QueryOption, WhereOption, key_values, selected, shown
-from headrace.client.queues import Queue
+from headrace.cli.times import moment, wait
 from headrace.core.channels import ChannelInfo
 from headrace.errors import InvalidOption
 from headrace.model.queries import Query
 
-PAGE = 1000
+app = typer.Typer(
+    help="Look at the channels of a queue, hold them, and delete them.", no_args_is_help=True
+)
 
-app = typer.Typer(help="Look at the channels of a queue, and delete them.", no_args_is_help=True)
+ChannelName = Annotated[
+    list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")
+]
 
 
 @command(app)
@@ -33,7 +37,7 @@ def ls(
     """List the channels that have items: how many wait, and are out."""
     select = selected(where, query)
     with session.open() as hr:
-        found = list(_all_channels(reference(session, hr, queue), select))
+        found = list(everything(reference(session, hr, queue).channels, select))
     if session.is_json:
         for info in found:
             output.json_line(_described(info))
@@ -50,7 +54,7 @@ def ls(
 def show(
     session: Session,
     queue: QueueName,
-    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")],
+    pairs: ChannelName,
 ) -> None:
     """Tell how many items of one channel wait, and are out, and whether it is held."""
     with session.open() as hr:
@@ -71,23 +75,58 @@ def show(
 
 
 @command(app)
+def hold(
+    session: Session,
+    queue: QueueName,
+    pairs: ChannelName,
+    *,
+    delay: Annotated[
+        str | None, typer.Option(help="For how long: seconds, or words like 5m.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="Until when: a time.")] = None,
+) -> None:
+    """Let nothing of a channel run for some time; of two holds the later one counts."""
+    name = key_values(pairs, "channel")
+    with session.open() as hr:
+        home = reference(session, hr, queue)
+        until = home.hold_channel(name, at=moment("at", at), delay=wait(delay))
+    if session.is_json:
+        output.document({"key_values": name.to_json(), "held_until": until})
+    output.note(f"channel {shown(name)} of queue {queue!r} is held until {output.text(until)}")
+
+
+@command(app)
+def resume(session: Session, queue: QueueName, pairs: ChannelName) -> None:
+    """Let a channel that is held run again, now."""
+    name = key_values(pairs, "channel")
+    with session.open() as hr:
+        home = reference(session, hr, queue)
+        before = home.channel(name).held_until
+        home.end_channel_hold(name)
+    if session.is_json:
+        output.document({"key_values": name.to_json(), "held_until": before})
+    was = "was not held" if before is None else f"was held until {output.text(before)}"
+    output.note(f"channel {shown(name)} of queue {queue!r} {was}, and may run")
+
+
+@command(app)
 def delete(
     session: Session,
     queue: QueueName,
     *,
     where: WhereOption = None,
     query: QueryOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="All channels of the queue.")] = False,
+    is_all: Annotated[bool, typer.Option("--all", help="All channels of the queue.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Remove channels with all their items, those that are out included."""
     select = selected(where, query)
-    if (select is None) != everything:
+    if (select is None) != is_all:
         raise InvalidOption("say which: --where or --query, or --all.", option="all")
     chosen = select or Query()
     with session.open() as hr:
         home = reference(session, hr, queue)
-        found = list(_all_channels(home, chosen))
+        found = list(everything(home.channels, chosen))
         waiting, active = (sum(getattr(i, n) for i in found) for n in ("waiting", "active"))
         said = f"{output.counted(len(found), 'channel')} of queue {queue!r} will be removed with "
         said += f"{waiting:,} waiting items and {active:,} in flight, whose workers find them gone"
@@ -97,13 +136,6 @@ def delete(
         output.document(deleted)
     items = output.counted(deleted.items, "item")
     output.note(f"removed {output.counted(deleted.channels, 'channel')} with {items}")
-
-
-def _all_channels(queue: Queue, select: Query | None) -> Iterator[ChannelInfo]:
-    found = queue.channels(select, limit=PAGE)
-    while found:
-        yield from found
-        found = queue.channels(select, after=found[-1].key_values, limit=PAGE)
 
 
 def _described(info: ChannelInfo) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -11,12 +10,11 @@ from headrace.api import Headrace
 from headrace.cli import output
 from headrace.cli.asking import YesOption, ask
 from headrace.cli.command import Session, command
+from headrace.cli.paging import everything
 from headrace.cli.selecting import QueryOption, WhereOption, key_values, selected, shown
 from headrace.core.locks import LockInfo
 from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
-
-PAGE = 1000
 
 app = typer.Typer(help="Look at locks, and take them away.", no_args_is_help=True)
 
@@ -26,7 +24,7 @@ def ls(session: Session, *, where: WhereOption = None, query: QueryOption = None
     """List the locks that somebody has or waits for."""
     select = selected(where, query)
     with session.open() as hr:
-        found = list(_all_locks(hr, select))
+        found = list(everything(hr.locks, select))
     if session.is_json:
         for info in found:
             output.json_line(_described(info))
@@ -74,13 +72,6 @@ def release(
 def _holder(hr: Headrace, name: KeyValues) -> str | None:
     found = hr.locks(Query.exactly(name), limit=1)
     return found[0].holder if found else None
-
-
-def _all_locks(hr: Headrace, select: Query | None) -> Iterator[LockInfo]:
-    found = hr.locks(select, limit=PAGE)
-    while found:
-        yield from found
-        found = hr.locks(select, after=found[-1].key_values, limit=PAGE)
 
 
 def _described(info: LockInfo) -> dict[str, Any]:

@@ -77,6 +77,7 @@ class Pushing(Operations):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[Fields],
     ) -> PushResult:
         """Put an item into a queue, or replace what the live item of its subject carries.
@@ -84,7 +85,8 @@ class Pushing(Operations):
         Payload, headers, priority, due time and the item's own settings are replaced; its id
         and attempts stay. An item in flight is left alone, or with ``while_active="next"`` this
         becomes what comes after it. With ``debounce`` it waits until nobody has upserted it for
-        so long, but no longer than ``max_wait`` in all.
+        so long, but no longer than ``max_wait`` in all. What updates an item needs no room;
+        ``wait`` is how long a new one waits for it, as in ``push``.
         """
         calls = self._queue_calls
         return self._push(
@@ -97,7 +99,8 @@ class Pushing(Operations):
                 while_active=while_active,
                 pause=debounce,
                 max_wait=max_wait,
-            )
+            ),
+            wait,
         )
 
     def upsert_many(
@@ -109,6 +112,7 @@ class Pushing(Operations):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         """``upsert`` many documents, all or none; see ``push_many``."""
@@ -123,7 +127,8 @@ class Pushing(Operations):
                 while_active=while_active,
                 pause=debounce,
                 max_wait=max_wait,
-            )
+            ),
+            wait,
         )
 
     def settle(self, queue: str, outcomes: Iterable[Outcome]) -> list[Settled]:
@@ -173,6 +178,7 @@ class AsyncPushing(AsyncOperations):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[Fields],
     ) -> PushResult:
         calls = self._queue_calls
@@ -186,7 +192,8 @@ class AsyncPushing(AsyncOperations):
                 while_active=while_active,
                 pause=debounce,
                 max_wait=max_wait,
-            )
+            ),
+            wait,
         )
 
     async def upsert_many(
@@ -198,6 +205,7 @@ class AsyncPushing(AsyncOperations):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         calls = self._queue_calls
@@ -211,7 +219,8 @@ class AsyncPushing(AsyncOperations):
                 while_active=while_active,
                 pause=debounce,
                 max_wait=max_wait,
-            )
+            ),
+            wait,
         )
 
     async def settle(self, queue: str, outcomes: Iterable[Outcome]) -> list[Settled]:

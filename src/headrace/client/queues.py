@@ -67,6 +67,7 @@ class Queue(ChannelLooks):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[Fields],
     ) -> PushResult:
         """The client's ``upsert``, to this queue."""
@@ -77,6 +78,7 @@ class Queue(ChannelLooks):
             debounce=debounce,
             max_wait=max_wait,
             key=key,
+            wait=wait,
             **fields,
         )
 
@@ -88,6 +90,7 @@ class Queue(ChannelLooks):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         """The client's ``upsert_many``, to this queue."""
@@ -98,6 +101,7 @@ class Queue(ChannelLooks):
             debounce=debounce,
             max_wait=max_wait,
             key=key,
+            wait=wait,
             **fields,
         )
 
@@ -176,6 +180,7 @@ class AsyncQueue(AsyncChannelLooks):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[Fields],
     ) -> PushResult:
         return await self._client.upsert(
@@ -185,6 +190,7 @@ class AsyncQueue(AsyncChannelLooks):
             debounce=debounce,
             max_wait=max_wait,
             key=key,
+            wait=wait,
             **fields,
         )
 
@@ -196,6 +202,7 @@ class AsyncQueue(AsyncChannelLooks):
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
         key: str | None = None,
+        wait: float | None = 0.0,
         **fields: Unpack[SharedFields],
     ) -> PushResult:
         return await self._client.upsert_many(
@@ -205,6 +212,7 @@ class AsyncQueue(AsyncChannelLooks):
             debounce=debounce,
             max_wait=max_wait,
             key=key,
+            wait=wait,
             **fields,
         )
 

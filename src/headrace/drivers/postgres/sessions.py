@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ from headrace.drivers.postgres.sending import asend, executions, send
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.drivers.relational.session import Session, Tell, not_ours
-from headrace.drivers.relational.sql import Apart
+from headrace.drivers.relational.sql import Apart, Statement
 from headrace.drivers.running import adrive, drive
 from headrace.errors import InvalidOption
 
@@ -53,6 +53,11 @@ class PostgresSession(Session):
 
     def close_queue(self, queue: QueueRow) -> Steps[None]:
         yield self.sql.enter_limits()
+
+    def notifications(self, news: Collection[str]) -> Sequence[Statement]:
+        # Records get their numbers by a trigger at COMMIT, which tells of their topics.
+        words = sorted(word for word in news if "/" in word)
+        return self._home.notifications(words) if words else ()
 
     def perform(self, action: Any) -> Any:
         if isinstance(action, Apart):

@@ -93,7 +93,6 @@ class Staging(Sinks):
                 self.sql.move_head(topic=head.id, next_seq=head.next_seq + records[name], ts=ts)
                 for name, head in heads.items()
             ),
-            *self.notifications(heads),
         ]
 
     def _push_all(self, publication: Publication) -> Steps[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
@@ -124,8 +124,8 @@ class PostgresStore(Transacting, Maintenance, Staging, Locks):
     ) -> Callable[[], Steps[list[Settled]]] | None:
         return queueing.complete_at_once(self, queue, outcomes)
 
-    def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
-        return self.wakes.notifications(topics)
+    def notifications(self, names: Sequence[str]) -> Sequence[Statement]:
+        return self.wakes.notifications(names)
 
     def waiter(self, topic: str) -> Waiter:
         return self.wakes.waiter(topic)

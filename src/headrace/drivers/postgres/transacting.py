@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -75,6 +76,10 @@ class Transacting(Connecting):
 
     def note_committed(self, names: set[str]) -> None:
         """A transaction of several steps with news in these topics and queues is committed."""
+        raise NotImplementedError
+
+    def notifications(self, names: Sequence[str]) -> Sequence[Statement]:
+        """What a transaction with news in these topics and queues tells other processes."""
         raise NotImplementedError
 
     def tell(self, names: set[str]) -> None:
@@ -182,6 +187,7 @@ class Transacting(Connecting):
             rows = rows[len(before) :]
             answer = rows[0] if isinstance(request, Statement | Many) else rows
         if is_begun:
+            closing += tuple(self.notifications(sorted(announced)) if announced else ())
             self.probe(op.name, "commit")
             try:
                 yield Send(connection, (*closing, _COMMIT), to_the_end=True)

@@ -100,12 +100,9 @@ class Locks(Topics):
         return Op("release_lock", steps)
 
     def _wake(self, key_values: str, line: Sequence[Row]) -> Steps[None]:
-        word = wake_word(key_values)
-        yield Announce(frozenset({word}))
         # Only where somebody waits: others pay for a notification too.
-        notices = self.notifications([word]) if line else ()
-        if notices:
-            yield Finally(tuple(notices))
+        if line:
+            yield Announce(frozenset({wake_word(key_values)}))
 
     def guard_lock(self, key_values: str, session: str) -> Op[int]:
         def steps() -> Steps[int]:

@@ -7,7 +7,7 @@ trace and the transaction goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -72,12 +72,18 @@ class Session(Runner, Following, Locks):
 
     def attempt(self, op: Op[T]) -> Work[T]:
         if not op.writes:
-            return (yield from self._converse(op, ()))
-        result = yield from self._converse(op, (_SAVE,))
-        yield Tell((_RELEASE,))
+            return (yield from self._converse(op, (), set()))
+        news: set[str] = set()
+        result = yield from self._converse(op, (_SAVE,), news)
+        self.announced |= news
+        yield Tell((*self.notifications(news), _RELEASE))
         return result
 
-    def _converse(self, op: Op[T], opening: tuple[Statement, ...]) -> Work[T]:
+    def notifications(self, news: Collection[str]) -> Sequence[Statement]:
+        """What tells other processes of news, once this is committed, if the database can."""
+        return ()
+
+    def _converse(self, op: Op[T], opening: tuple[Statement, ...], news: set[str]) -> Work[T]:
         steps = iter(op)
         answer: Any = None
         point = 0
@@ -93,7 +99,7 @@ class Session(Runner, Following, Locks):
                     yield Tell((_UNDO, _RELEASE))
                 raise
             if isinstance(request, Announce):
-                self.announced |= request.topics
+                news |= request.topics
                 answer = None
                 continue
             if isinstance(request, Evidence | Insist):

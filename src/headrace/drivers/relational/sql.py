@@ -96,7 +96,10 @@ class Apart(NamedTuple):
 
 
 class Announce(NamedTuple):
-    """Topics that have new records when this transaction is committed."""
+    """Topics that have new records when this transaction is committed, and words for other news.
+
+    Whoever waits for one of them is woken then, in this process and in all others.
+    """
 
     topics: frozenset[str]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from headrace.contract.op import Op, Steps
@@ -27,7 +27,7 @@ from headrace.contract.values import (
     StoredPage,
 )
 from headrace.drivers.relational.keys import CommitKeys
-from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql, Statement
+from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.record import Batch, StoredBatch, TopicInfo
@@ -197,12 +197,8 @@ class Topics:
         yield Evidence(
             self.sql.find_batch(topic=first["topic"], base_seq=first["base_seq"], id=first["id"])
         )
-        yield Finally((*statements, *moves, *self.notifications(next_seq)))
+        yield Finally((*statements, *moves))
         return Committed(ts, spans(parts, next_seq), ts - now)
-
-    def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
-        """What tells waiting processes of new records, if the database can."""
-        return ()
 
     def lock_heads(self, names: list[str]) -> Steps[dict[str, Head]]:
         rows = yield self.sql.lock_heads(names=names, now=self.clock())

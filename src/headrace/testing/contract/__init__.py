@@ -52,6 +52,7 @@ from headrace.testing.contract.queue_dead import DeadItemContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
 from headrace.testing.contract.queue_filling import FillingContract
 from headrace.testing.contract.queue_following import FollowingContract
+from headrace.testing.contract.queue_hints import HintContract
 from headrace.testing.contract.queue_items import ItemContract
 from headrace.testing.contract.queue_kinds import QueueKindContract
 from headrace.testing.contract.queue_letters import DeadLetterContract
@@ -124,6 +125,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     LockClientContract,
     CounterContract,
     CounterClientContract,
+    HintContract,
 )
 
 __all__ = [
@@ -149,6 +151,7 @@ __all__ = [
     "FailureContract",
     "FillingContract",
     "FollowingContract",
+    "HintContract",
     "ItemClaimContract",
     "ItemContract",
     "ItemFailureContract",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.core.documents import Doc
 from headrace.errors import InvalidOption, PushTimeout, QueueFull
 from headrace.testing.contract.base import Connect, Contract
 from headrace.testing.contract.queue_clients import soon
@@ -45,6 +46,23 @@ class RoomContract(Contract):
             assert q.push(3, channel=A, wait=20).pushed == 1
         assert q.channel(A).waiting == 1
 
+    def test_a_new_item_of_an_upsert_waits(self, q: Any, hr: Any, connect: Connect) -> None:
+        """As a push does; what updates an item comes at once. Alone and with others."""
+        other = connect().queue("small")
+        for upsert in (
+            lambda: q.upsert(3, subject="s", wait=20),
+            lambda: hr.upsert_many("small", [Doc(4, subject="t")], wait=20),
+        ):
+            [item] = other.claim()
+            with soon(item.complete):
+                assert upsert().pushed == 1
+        assert q.upsert(5, subject="s", wait=0).updated == 1
+        assert hr.upsert("small", 6, subject="t").updated == 1
+        with pytest.raises(PushTimeout):
+            hr.upsert("small", 7, subject="u", wait=0.05)
+        with pytest.raises(PushTimeout):
+            q.upsert_many([Doc(7, subject="u")], wait=0.05)
+
     def test_its_time_may_be_over(self, q: Any) -> None:
         """It is told apart from a push that did not wait; nothing was pushed."""
         with pytest.raises(PushTimeout, match="max_items is 2") as caught:
@@ -71,3 +89,5 @@ class RoomContract(Contract):
         """Nobody could make room that it sees."""
         with pytest.raises(InvalidOption, match="outside"), hr.transaction() as tx:
             tx.push("small", 3, wait=1)
+        with pytest.raises(InvalidOption, match="outside"), hr.transaction() as tx:
+            tx.upsert("small", 3, subject="s", wait=1)

@@ -99,9 +99,6 @@ class ChannelLooks(QueueBase):
             if end is None:
                 yield self.sql.end_hold(queue=row.id, key_values=key_values)
                 yield Announce(frozenset({f"queue/{queue}"}))
-                notices = self.notifications([f"queue/{queue}"])
-                if notices:
-                    yield Finally(tuple(notices))
                 return None
             held = yield self.sql.hold_channel(queue=row.id, key_values=key_values, until=end)
             later: int = held[0]["until"]

@@ -9,7 +9,7 @@ from headrace.contract.limits import Usage
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.buckets import Buckets, change_totals
 from headrace.drivers.relational.queues.limit_looks import LimitLooks
-from headrace.drivers.relational.sql import Announce, Finally, Sql
+from headrace.drivers.relational.sql import Announce, Sql
 from headrace.model.channels import selects
 from headrace.model.limiting import Bound, Bucket, Limits, Room, named
 from headrace.model.refusals import slots_lost
@@ -134,13 +134,8 @@ class Counters(LimitLooks):
         yield from self._woken((yield from give_back(self.sql, limits, rows)))
 
     def _woken(self, queues: set[str]) -> Steps[None]:
-        if not queues:
-            return
-        words = sorted(f"queue/{name}" for name in queues)
-        yield Announce(frozenset(words))
-        notices = self.notifications(words)
-        if notices:
-            yield Finally(tuple(notices))
+        if queues:
+            yield Announce(frozenset(f"queue/{name}" for name in queues))
 
 
 def end_leases(sql: Sql, limits: Limits, now: int, limit: int) -> Steps[tuple[int, set[str]]]:

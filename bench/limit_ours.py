@@ -1,0 +1,104 @@
+"""Headrace's limits as a player: items in channels, counted by rules."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bench import channel_ours, queue_ours
+from bench.players import Figures, Handle, stamped
+
+from headrace import ANY, Item, where
+from headrace.contract.limits import RuleRow
+from headrace.core.limits import rule_of
+
+HANDLER_SECONDS = 0.02
+SETTLING_SECONDS = 0.3
+WATCH_SECONDS = (0.01, 0.04)
+FAR = 100_000
+"""A limit that all workers together stay far away from."""
+
+HELD, NEXT = ({"os": "linux", "role": role} for role in ("held", "next"))
+HOLDERS, WAITERS = (where(role=names["role"]) for names in (HELD, NEXT))
+PATIENCE_SECONDS = 15.0
+
+# The last counts each channel apart, the other two all of them together.
+MATCHING: tuple[Mapping[str, Any], ...] = ({"os": "linux"}, {"os": ANY}, {"n": ANY})
+
+
+class Player(channel_ours.Player):
+    """Channels as there; what counts their items is said before they are filled."""
+
+    _held: Item
+    _pushed = 0
+
+    def apply(self, rules: int, others: int = 0) -> None:
+        """Rules that match all channels and never bind, besides others that match none."""
+        wanted = [(group_by, FAR) for group_by in MATCHING[:rules]]
+        wanted += [({"customer": n}, 1) for n in range(others)]
+        rows = [
+            RuleRow.of(rule_of(group_by, limit, queue=None, on="running", per=None, name=None))
+            for group_by, limit in wanted
+        ]
+        # All at once: each call would count anew what is there.
+        store = self._hr._store  # noqa: SLF001
+        store.run(store.create_limits(rows))
+
+    def bind(self, limit: int) -> None:
+        """A rule that does bind: no more than that at a time."""
+        self._hr.create_limit({"os": "linux"}, limit, name="narrow")
+
+    def hold(self, **marks: Any) -> None:
+        """Take the only slot, and push an item that has to wait for it."""
+        queue = self._hr.queue(self.queue)
+        queue.push(0, channel=HELD)
+        # It may have to wait for who has the slot, which is the handler of the last one.
+        [self._held] = queue.claim(
+            1, lease=queue_ours.LEASE_SECONDS, wait=PATIENCE_SECONDS, select=HOLDERS
+        )
+        body = stamped(marks)
+        self._pushed = body["sent"]
+        queue.push(body, channel=NEXT)
+
+    def free(self) -> int:
+        """Give the slot to the item that waits; how long it had to, in nanoseconds."""
+        freed = time.monotonic_ns()
+        self._held.complete()
+        return freed - self._pushed
+
+    def serve(self, handle: Handle) -> None:
+        self._hr.register_worker(self.queue, lambda item: handle(item.payload), select=WAITERS)
+        threading.Event().wait()
+
+    def work(self, concurrency: int, seconds: float) -> dict[str, Any]:
+        """Work for a while; when handlers began and ended, and from when to when it counts."""
+        spans: list[tuple[int, int]] = []
+
+        def handle(item: Item) -> None:
+            start = time.monotonic_ns()
+            time.sleep(HANDLER_SECONDS)
+            spans.append((start, time.monotonic_ns()))
+
+        worker = self._hr.register_worker(self.queue, handle, concurrency=concurrency)
+        time.sleep(SETTLING_SECONDS)
+        start = time.monotonic_ns()
+        time.sleep(seconds)
+        end = time.monotonic_ns()
+        worker.stop()
+        return {"start": start, "end": end, "spans": spans}
+
+    def watch(self, limit: int, seconds: float) -> Figures:
+        """What part of the limit is free in the store, on average; how many wait in the end."""
+        time.sleep(SETTLING_SECONDS)
+        end = time.monotonic() + seconds
+        free: list[float] = []
+        while time.monotonic() < end:
+            time.sleep(random.uniform(*WATCH_SECONDS))
+            used = sum(usage.used for usage in self._hr.limit_usage("narrow", holders=0))
+            free.append(limit - used)
+        [stats] = self._hr.compute_stats(self.queue)
+        return {"free": statistics.fmean(free) / limit, "waiting": float(stats.pending)}
