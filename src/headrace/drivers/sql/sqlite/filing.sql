@@ -39,8 +39,8 @@ on conflict (bucket, queue) do nothing;
 -- Remember it with the totals.
 update headrace_bucket set is_awaited = true
 where not is_awaited
-  and id in (select f.bucket from headrace_limit_file f
-             where f.queue = :queue and f.most <= headrace_bucket.used);
+  and id in (select b.id from headrace_limit_file f join headrace_bucket b on b.id = f.bucket
+             where f.queue = :queue and b.used >= f.most);
 
 -- name: unfile_queues
 -- Let all channels of some queues take turns in their lanes again.
