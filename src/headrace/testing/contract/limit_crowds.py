@@ -71,14 +71,14 @@ class LimitCrowdContract(QueueContract):
         ("change", "comes"),
         [
             (lambda q: q.desk.change_limit("two", None, 5), 3),
-            (lambda q: q.desk.delete_limit("two"), MANY - 2),
+            (lambda q: q.desk.delete_limit("two"), MANY - 3),
             (
                 lambda q: q.desk.add_override("two", override("o", -1, os="mac", odd=1)),
                 MANY // 2 - 1,
             ),
             (settle_one, 1),
             (lambda q: q.settle(q.in_state(2)[0], "release"), 1),
-            (lambda q: q.desk.delete_channels("q", where(n=0).form, 9), 1),
+            (lambda q: q.desk.delete_channels("q", where(n=1).form, 9), 1),
         ],
         ids=["raised", "deleted", "overridden", "settled", "released", "channels"],
     )
@@ -86,6 +86,9 @@ class LimitCrowdContract(QueueContract):
         self, crowd: Queue, desk: Desk, change: Callable[[Queue], Any], comes: int
     ) -> None:
         """Although the last claim need not have met any of them."""
+        settle_one(crowd)
+        assert payloads(crowd.claim(1, select=ALL)) == [2]
+        assert crowd.claim(9, select=ALL) == []
         waiter = desk.store.waiter("queue/q")
         try:
             change(crowd)
