@@ -98,6 +98,13 @@ class Limits:
             self._kept.setdefault(scope, []).append(Kept(scope, on, measure, Rules(some)))
         # The scopes of rules that apply to items in no channel.
         self._open_scopes = {rule.scope for rule in self.rules.values() if not rule.pattern}
+        # No other keys of a channel matter to any rule.
+        self._keys = {
+            key
+            for rule in self.rules.values()
+            for limited in (rule, *rule.overrides)
+            for key in limited.pattern.all
+        }
         self._known: dict[tuple[str, str | None, Subject], Bounds] = {}
 
     def _about(self, queue: str) -> Iterator[Kept]:
@@ -134,6 +141,10 @@ class Limits:
 
     def _work_out(self, queue: str, channel: str | None, on: Subject) -> Bounds:
         subject = EVERYTHING if channel is None else KeyValues.read(channel)
+        keys = [key for key in subject.all if key in self._keys]
+        if len(keys) < len(subject):
+            # What holds for it holds for many others, and is worked out once.
+            return self.bounds(queue, subject.only(keys).form if keys else None, on)
         counted: list[Bucket] = []
         checked: list[Bound] = []
         for kept in self._about(queue):
