@@ -99,12 +99,9 @@ class Limits:
         # The scopes of rules that apply to items in no channel.
         self._open_scopes = {rule.scope for rule in self.rules.values() if not rule.pattern}
         # No other keys of a channel matter to any rule.
-        self._keys = {
-            key
-            for rule in self.rules.values()
-            for limited in (rule, *rule.overrides)
-            for key in limited.pattern.all
-        }
+        patterns = [rule.pattern for rule in self.rules.values()]
+        patterns += [each.pattern for rule in self.rules.values() for each in rule.overrides]
+        self._keys = {key for pattern in patterns for key in pattern.all}
         self._known: dict[tuple[str, str | None, Subject], Bounds] = {}
 
     def _about(self, queue: str) -> Iterator[Kept]:
