@@ -14,6 +14,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from headrace.errors import HeadraceError
+from headrace.pipelines.plainly import plainly
+
 __all__ = ["DefaultSource"]
 
 
@@ -24,6 +27,7 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "headrace"
 
+    @plainly
     def schema(self) -> StructType | str:
         """The columns of a record, or those that the option ``schema`` declares."""
         from headrace.pipelines.source import adapters, options
@@ -32,21 +36,27 @@ class DefaultSource(DataSource):
             return self.options["schema"]
         return adapters.record_schema(options.chosen_columns(self.options))
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         from headrace.pipelines.source.adapters import BatchReader
 
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from headrace.pipelines.source.adapters import StreamReader
+        from headrace.pipelines.source.adapters import RefusedStream, StreamReader
 
-        return StreamReader(self.options, schema)
+        try:
+            return StreamReader(self.options, schema)
+        except HeadraceError as error:
+            return RefusedStream(error)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from headrace.pipelines.sink.adapters import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite=overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from headrace.pipelines.sink.adapters import StreamWriter
 

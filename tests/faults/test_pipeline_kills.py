@@ -13,12 +13,19 @@ import headrace
 from faults.children import pipeline
 from faults.crew import Crew
 from faults.waiting import until
+from headrace.pipelines import runner
 from headrace.testing.postgres import PrivatePostgres
 
 RECORDS = 60
 KILLS = int(os.environ.get("HEADRACE_PIPELINE_KILLS", "5"))
 
 pytestmark = pytest.mark.timeout(200 + 20 * KILLS)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims of the dead run out soon here: who waits for one looks often."""
+    monkeypatch.setattr(runner, "LONGEST_PAUSE", 0.1)
 
 
 def fill(url: str, count: int = RECORDS) -> None:
@@ -96,22 +103,20 @@ def test_a_database_that_is_restarted_is_waited_for(fragile: PrivatePostgres) ->
 
 
 def test_a_driver_killed_between_the_spark_job_and_the_ack(
-    durable_url: str, crew: Crew, spark: Any
+    sqlite_url: str, postgres_url: str, crew: Crew, spark: Any
 ) -> None:
     """A large claim: what its executors have staged is never published, and done again."""
     numbers = list(range(100, 160))
-    with headrace.connect(durable_url) as hr:
-        hr.commit_many("in", [{"n": n} for n in numbers])
-        child = crew.start(
-            "pipeline",
-            url=durable_url,
-            engine="spark",
-            count=100_000,
-            large=20,
-            point=("ack_publish", 0, 1),
-        )
-        child.await_end(-signal.SIGKILL, seconds=180)
-        made = pipeline.make(hr)
-        assert (made.lag().records, hr.topics(prefix="out")) == (len(numbers), [])
-        assert made.run_once(spark=spark) == len(numbers)
-        assert [record.body["n"] for record in hr.range("out")] == numbers
+    urls = [sqlite_url, postgres_url]
+    for url in urls:
+        with headrace.connect(url) as hr:
+            hr.commit_many("in", [{"n": n} for n in numbers])
+    point = ("ack_publish", 0)
+    child = crew.start("driver", urls=urls, count=100_000, large=20, point=point)
+    child.await_end(-signal.SIGKILL, seconds=180)
+    for url in urls:
+        with headrace.connect(url) as hr:
+            made = pipeline.make(hr)
+            assert (made.lag().records, hr.topics(prefix="out")) == (len(numbers), [])
+            assert made.run_once(spark=spark) == len(numbers)
+            assert [record.body["n"] for record in hr.range("out")] == numbers

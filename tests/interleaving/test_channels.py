@@ -5,7 +5,7 @@ import pytest
 from headrace.contract.items import Deleted, Take
 from headrace.contract.op import Op
 from headrace.core.where import where
-from headrace.drivers.postgres import queueing
+from headrace.drivers.postgres import item_pushes
 from headrace.drivers.postgres.sending import send
 from headrace.model.keyvalues import KeyValues
 from headrace.model.queries import Query
@@ -95,7 +95,7 @@ def test_what_is_pushed_at_once_while_its_channel_empties_is_not_stuck(stage):
     q.push(doc(0, key_values=A))
     [other] = (client._store for client in stage.act(1)[1])
     known = other.run(Op("known", lambda: other.known.queue(q.name)))
-    statement = queueing.push_statement(other, known, [doc(1, key_values=A)], None)
+    statement = item_pushes.push_statement(other, known, [doc(1, key_values=A)], None)
     with other.connect() as connection, connection.transaction():
         assert len(send(connection, (statement,))[0]) == 1
         assert [payload(item) for item in fair(q).items] == [0]

@@ -28,6 +28,7 @@ EVALUATING = "headrace.model.evaluating"
 PATTERNS = "headrace.model.patterns"
 LIMITS = "headrace.model.limits"
 QUEUES = "headrace.drivers.relational.queues"
+POSTGRES = "headrace.drivers.postgres"
 LOCKS = "headrace.drivers.relational.locks:Locks"
 QUERIES = ("tests/model/test_queries.py", "what_a_query_selects")
 
@@ -597,10 +598,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;\n"
-                "    if found then\n        word := 'other';",
-                "    where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;\n"
-                "    if found then\n        null;",
+                "    if found and word = 'claimed' then\n        word := 'other';",
+                "    if false then\n        word := 'other';",
             ),
         ),
     ),
@@ -1065,7 +1064,7 @@ MUTANTS = (
     Mutant(
         "the short way to claim knows no limits",
         contract("postgres", "LimitClaim", "rule_about_everything"),
-        (Patch("headrace.drivers.postgres.queueing:_can_claim", "if queue.limits:", "if False:"),),
+        (Patch(f"{POSTGRES}.limited:counting", "queue.limits if limits", "0 if limits"),),
     ),
     Mutant(
         "the short way to claim on SQLite counts nothing",
@@ -1092,7 +1091,39 @@ MUTANTS = (
     Mutant(
         "the short way to complete gives nothing back",
         contract("postgres", "LimitClaim", "no_more_than_fits", "plain"),
-        (Patch("headrace.drivers.postgres.queueing:_can_complete", " and not queue.limits", ""),),
+        (Patch(f"{POSTGRES}.item_claims:_complete", "if queue.limits:", "if False:"),),
+    ),
+    Mutant(
+        "what is counted does not wait for the disk",
+        ("tests/drivers/test_postgres_limits.py", "on_the_disk"),
+        (Patch(f"{POSTGRES}.limited:flush", "if store.is_safe:", "if False:"),),
+    ),
+    Mutant(
+        "a claim by turns that has waited for a total does not look at it anew",
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and os"),
+        (
+            SchemaPatch(
+                "postgres",
+                "    if found then\n        return 'crowded';",
+                "    if false then\n        return 'crowded';",
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim that has waited for a total does not look at it anew",
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and None"),
+        (SchemaPatch("postgres", "when room < cardinality(chosen) then chosen[1 : room]", ""),),
+    ),
+    Mutant(
+        "a completion gives back what rules that are gone have counted",
+        contract("postgres", "LimitClaim", "new_rule_counts"),
+        (
+            SchemaPatch(
+                "postgres",
+                "    if not is_bound then\n        return null;",
+                "    if false then\n        return null;",
+            ),
+        ),
     ),
     Mutant(
         "a claim that waits is not noted",

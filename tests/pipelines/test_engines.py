@@ -9,6 +9,7 @@ import pytest
 import headrace
 from headrace import Headrace
 from headrace.errors import InvalidOption, ProcDisabled, SparkUnavailable
+from headrace.pipelines import runner
 from headrace.pipelines.processors import find, processor_of
 from headrace.pipelines.rows import Rows
 from headrace.pipelines.spark_engine import SparkEngine
@@ -174,8 +175,9 @@ def test_a_processor_that_wants_to_leave_fails_like_others(hr: Headrace, on: On)
     assert len(bodies(hr, "out")) == 3
 
 
-def test_going_on_means_to_try_again(hr: Headrace, on: On) -> None:
+def test_going_on_means_to_try_again(hr: Headrace, on: On, monkeypatch: pytest.MonkeyPatch) -> None:
     """``continue`` is never disabled; to go through once ends all the same, and says why."""
+    monkeypatch.setattr(runner, "LONGEST_PAUSE", runner.FIRST_PAUSE)
     fill(hr, 3, bad=(1,))
     made = hr.system_proc(
         "p",

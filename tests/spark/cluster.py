@@ -17,6 +17,8 @@ from headrace.pipelines.java import find_java
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 DEPLOY = "org.apache.spark.deploy"
+# They live for seconds: it pays to compile quickly, and not well.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Cluster(NamedTuple):
@@ -80,6 +82,8 @@ def _start(log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
                 "SPARK_HOME": str(HOME),
                 "SPARK_LOCAL_IP": LOOPBACK,
                 "SPARK_NO_DAEMONIZE": "1",
+                "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+                "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
             },
             start_new_session=True,
         )

@@ -1,4 +1,4 @@
-"""A stream that is killed and started again until it is through, and what must come of it."""
+"""Streams that are killed and started again until they are through, and what must come of it."""
 
 import json
 import os
@@ -18,28 +18,22 @@ KILLS = (
 )
 
 
-def run_through(url: str, folder: Path, faults: dict[int, str], *, count: int, batch: int) -> int:
-    """Copy ``count`` records through all faults; how often the driver was killed."""
-    with headrace.connect(url) as hr:
+def query_of(url: str, folder: Path, faults: dict[int, str], batch: int) -> dict:
+    """A stream for ``children/stream.py``, with what goes wrong at which batch."""
+    folder.mkdir(exist_ok=True)
+    return {"url": url, "folder": str(folder), "faults": faults, "batch": batch}
+
+
+def fill(query: dict, count: int) -> None:
+    with headrace.connect(query["url"]) as hr:
         hr.commit_many("in", [{"n": n, "text": "x" * 50} for n in range(count)])
-        given = {"url": url, "folder": str(folder), "batch_size": batch}
-        kills = 0
-        while not start(given | {"faults": faults}, folder):
-            kills += 1
-            assert kills <= len(faults), (folder / "log").read_text()[-4000:]
-            check_nothing_twice(hr)
-        happened = {path.name for path in folder.glob("*-*[a-z] *")}
-        assert happened == {f"{at}-{kind}" for at, kind in faults.items()}
-        assert sorted(record.body["n"] for record in hr.iterate("out")) == list(range(count))
-        check_tidied(hr)
-    return kills
 
 
-def start(given: dict, folder: Path) -> bool:
-    """Run the query; whether it came to its end."""
+def run(queries: list[dict], folder: Path) -> bool:
+    """Run streams in one driver; whether they came to their end, and were not killed."""
     with (folder / "log").open("ab") as log:
         done = subprocess.run(
-            [sys.executable, str(PROGRAM), json.dumps(given)],
+            [sys.executable, str(PROGRAM), json.dumps({"queries": queries})],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -50,11 +44,21 @@ def start(given: dict, folder: Path) -> bool:
     return done.returncode == 0 and done.stdout.rstrip().endswith(b"done")
 
 
-def check_nothing_twice(hr: headrace.Headrace) -> None:
+def check(query: dict, count: int) -> None:
+    """All faults happened, and each record is there once."""
+    happened = {path.name for path in Path(query["folder"]).glob("*-*[a-z] *")}
+    assert happened == {f"{at}-{kind}" for at, kind in query["faults"].items()}
+    with headrace.connect(query["url"]) as hr:
+        assert sorted(record.body["n"] for record in hr.iterate("out")) == list(range(count))
+        check_tidied(hr)
+
+
+def check_nothing_twice(query: dict) -> None:
     """At any time: what is there is there once."""
-    if any(info.name == "out" for info in hr.topics()):
-        counts = Counter(record.body["n"] for record in hr.iterate("out"))
-        assert not [n for n, times in counts.items() if times > 1]
+    with headrace.connect(query["url"]) as hr:
+        if any(info.name == "out" for info in hr.topics()):
+            counts = Counter(record.body["n"] for record in hr.iterate("out"))
+            assert not [n for n, times in counts.items() if times > 1]
 
 
 def check_tidied(hr: headrace.Headrace) -> None:

@@ -1,12 +1,13 @@
 """The session that pipelines run in."""
 
+import socket
 import sys
 
 import pytest
 
 from headrace import pipelines
 from headrace.errors import InvalidOption, SparkUnavailable
-from headrace.pipelines.session import settings_for
+from headrace.pipelines.session import check_answers, settings_for
 
 
 def test_the_session_of_the_process_is_given_again(spark):
@@ -51,3 +52,14 @@ def test_without_pyspark_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(SparkUnavailable, match=r"pip install 'headrace\[spark\]'"):
         pipelines.session()
+
+
+def test_a_master_that_is_not_there_is_named():
+    """At once; one of several is enough, and others than standalone ones are Spark's affair."""
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        port = here.getsockname()[1]
+        check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with pytest.raises(SparkUnavailable, match=rf"no Spark master answers.*127\.0\.0\.1:{port}"):
+        check_answers(f"spark://127.0.0.1:{port}")
+    for other in ("local[2]", "yarn", "k8s://https://127.0.0.1:1"):
+        check_answers(other)

@@ -6,21 +6,32 @@ import pytest
 
 import headrace
 from headrace.testing.postgres import PrivatePostgres
-from spark.faulty import KILLS, run_through
+from spark.children import stream
+from spark.faulty import KILLS, check, check_nothing_twice, fill, query_of, run
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("store", "faults"),
-    [
-        ("sqlite", {0: "killed after the commit", 1: "a task fails"}),
-        ("postgres", {0: "a task fails", 1: "killed before the commit"}),
-    ],
-)
-def test_each_record_is_written_once_whatever_is_killed(request, tmp_path, store, faults):
-    """The driver before and after its commit, a task half-way; more by ``make test-faults``."""
-    url = request.getfixturevalue(f"{store}_url")
-    assert run_through(url, tmp_path, faults, count=1000, batch=400) == 1
+def test_each_record_is_written_once_whatever_is_killed(spark, sqlite_url, postgres_url, tmp_path):
+    """The driver before and after its commit, a task half-way; more by ``make test-faults``.
+
+    Two streams of one driver, one on each store. When it is dead they go on here.
+    """
+    count = 700
+    queries = [
+        query_of(
+            *(sqlite_url, tmp_path / "a", {0: "a task fails", 1: "killed after the commit"}, 300)
+        ),
+        query_of(
+            *(postgres_url, tmp_path / "b", {0: "a task fails", 1: "killed before the commit"}, 300)
+        ),
+    ]
+    for query in queries:
+        fill(query, count)
+    assert not run(queries, tmp_path), "nobody was killed"
+    for query in queries:
+        check_nothing_twice(query)
+        assert stream.start(spark, query).awaitTermination(120)
+        check(query, count)
 
 
 def test_a_database_that_restarts_is_waited_for(spark, tmp_path):
@@ -56,5 +67,12 @@ def test_seeded_kills(durable_url, tmp_path, seed):
     chosen = random.Random(seed)
     batches = sorted(chosen.sample(range(12), 4))
     faults = {batch: chosen.choice(KILLS) for batch in batches}
-    size = chosen.choice([50, 400])
-    assert run_through(durable_url, tmp_path, faults, count=12 * size, batch=size) == 4
+    query = query_of(durable_url, tmp_path / "stream", faults, size := chosen.choice([50, 400]))
+    fill(query, 12 * size)
+    kills = 0
+    while not run([query], tmp_path):
+        kills += 1
+        assert kills <= len(faults), (tmp_path / "log").read_text()[-4000:]
+        check_nothing_twice(query)
+    assert kills == len(faults)
+    check(query, 12 * size)

@@ -98,6 +98,7 @@ def test_a_stream_reads_each_record_once_over_restarts(spark, hr, tmp_path):
     assert hr.proc("reader").inspect().position == 320
 
 
+@pytest.mark.parametrize("durable_url", ["postgres"], indirect=True)
 def test_a_stream_whose_records_were_collected_stops(spark, hr, tmp_path):
     batches = {}
     hr.commit_many("orders", [{"n": n} for n in range(10)])
@@ -128,5 +129,17 @@ def test_what_is_wrong_is_named(spark, sqlite_url, options, named):
     with headrace.connect(sqlite_url) as hr:
         hr.commit_many("orders", [{"n": 1}, {"n": "x"}])
     given = {"url": sqlite_url, "topic": "orders"} | options
-    with pytest.raises(PySparkException, match=named):
+    with pytest.raises(PySparkException, match=named) as caught:
         spark.read.format("headrace").options(**given).load().collect()
+    assert str(caught.value).count(", line ") <= 1, "the way through our code tells nobody anything"
+
+
+def test_a_stream_without_a_name_says_so(spark, sqlite_url, tmp_path):
+    """And that is the last word: nothing that went wrong after it."""
+    with headrace.connect(sqlite_url) as hr:
+        hr.url = sqlite_url
+        with pytest.raises(
+            PySparkException, match="the option 'proc' is missing: give a name"
+        ) as caught:
+            run(spark, hr, tmp_path, print, proc="")
+    assert "During handling" not in str(caught.value)

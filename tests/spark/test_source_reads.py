@@ -308,7 +308,8 @@ def test_a_replay_reads_the_same_records(hr, store):
 
 
 @pytest.mark.parametrize(
-    ("start", "first"), [("", 0), (">", 0), ("$>", 10), (":4", 4), ("9999999999999", 10)]
+    ("start", "first"),
+    [("", 0), (">", 0), ("$>", 10), (":4", 4), (":10", 10), ("9999999999999", 10)],
 )
 def test_a_stream_starts_where_it_is_told(hr, store, start, first):
     hr.commit_many("orders", [{"n": n} for n in range(10)])

@@ -19,13 +19,13 @@ def run(frame, url, checkpoint, name):
         query.stop()
 
 
-def test_a_window_is_written_once_when_the_records_have_passed_it(spark, durable_url, tmp_path):
+def test_a_window_is_written_once_when_the_records_have_passed_it(spark, postgres_url, tmp_path):
     """By the time of the records, which the watermark follows; over a restart."""
     from pyspark.sql import functions as f
 
     clock = FakeClock(1_700_000_000_000 // 60_000 * 60_000)
-    read = {"url": durable_url, "topic": "sales", "proc": "minutes", "max_records_per_batch": 50}
-    with headrace.connect(durable_url, clock=clock) as hr:
+    read = {"url": postgres_url, "topic": "sales", "proc": "minutes", "max_records_per_batch": 50}
+    with headrace.connect(postgres_url, clock=clock) as hr:
         for _ in range(3):
             for _ in range(4):
                 hr.commit_many("sales", [{"shop": n % 2, "eur": n} for n in range(10)])
@@ -41,7 +41,7 @@ def test_a_window_is_written_once_when_the_records_have_passed_it(spark, durable
                 .agg(f.sum("eur").alias("eur"), f.count("*").alias("sales"))
                 .select(f.col("window.start").alias("minute"), "shop", "eur", "sales")
             )
-            run(frame, durable_url, tmp_path / "checkpoint", "minutes")
+            run(frame, postgres_url, tmp_path / "checkpoint", "minutes")
             minutes = {(row.body["minute"], row.body["shop"]) for row in hr.range("minutes")}
             # The newest minute is open until a record comes from beyond it.
             assert len(minutes) == hr.length("minutes") == 4 + 2 * batch

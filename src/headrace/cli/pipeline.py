@@ -15,7 +15,7 @@ from headrace.cli.pipeline_runs import run
 from headrace.cli.positions import position
 from headrace.errors import UnknownPipeline, UnknownSink
 from headrace.model.pipelines import PipelineInfo
-from headrace.model.position import FROM_START, check_offset
+from headrace.model.position import FROM_NOW, FROM_START, check_offset
 from headrace.pipelines.handles import SystemProc
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ def reset(
         str,
         typer.Option(
             "--from",
-            help="Where a pipeline goes on: '>', '$>', an id, ':seq', milliseconds or a time.",
+            help="Where a pipeline goes on: '>', '$>', after an id or ':seq', or at a time.",
         ),
     ] = FROM_START,
     yes: YesOption = False,
@@ -88,7 +88,7 @@ def reset(
             return
         topics = ", ".join(repr(topic) for topic in made.inspect().sources)
         ask(
-            f"pipeline {name!r} goes on from {target!r} in {topics}, and processes again what it "
+            f"pipeline {name!r} goes on {_place(target)} of {topics}, and processes again what it "
             "finds there; its claims are dropped, what it has committed stays",
             is_agreed=yes,
         )
@@ -136,6 +136,11 @@ def lag(
     )
     if not rows:
         output.note("there are no pipelines")
+
+
+def _place(offset: str) -> str:
+    words = {FROM_START: "at the start", FROM_NOW: "at the end"}
+    return words.get(offset, f"after {offset}")
 
 
 def _line(info: PipelineInfo) -> list[Any]:

@@ -27,6 +27,7 @@ from headrace.pipelines.runner import PipelineRunner
 from headrace.worker import App
 
 EVERY = 5.0
+NOTHING = "there are no pipelines that are stored by name yet: define some, or name an app"
 
 
 def run(
@@ -54,12 +55,16 @@ def run(
             "the inline engine has no master: leave one of them out.", option="master"
         )
     app = _app(target)
-    with _client(session, app) as client, signals() as asked:
+    with _client(session, app) as client:
         if app is None:
             runner = runner_of(client, None, {}, open_engine(engine, master=master))
         else:
             runner = runner_for(app, client=client, engine=engine, master=master)
-        _serve(session, runner, asked, once=once, every=every)
+        if not runner.names():
+            output.note(NOTHING)
+        # Not before: PySpark takes Ctrl-C for itself when it starts, to cancel what runs.
+        with signals() as asked:
+            _serve(session, runner, asked, once=once, every=every)
 
 
 def _app(target: str | None) -> App | None:

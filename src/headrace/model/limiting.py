@@ -117,6 +117,10 @@ class Limits:
         """Whether any rule of a queue is a rate."""
         return any(kept.measure.startswith(RATE) for kept in self._about(queue))
 
+    def has_rates(self, queue: str) -> bool:
+        """Whether any rule about a queue is about how many in some time."""
+        return any(of in (ALL, queue) and measure.startswith(RATE) for of, _, measure in self._kept)
+
     def has_totals(self, scope: str, on: Subject) -> bool:
         """Whether any rule of a scope (a queue, or ``ALL``) looks at how many there are."""
         return any(kept.measure == on for kept in self._kept.get(scope, ()))

@@ -21,6 +21,7 @@ from headrace.errors import (
 from headrace.model.pipelines import Defined
 from headrace.model.procs import DEFAULT_MAX_RECLAIMS
 from headrace.pipelines.beats import Pulse
+from headrace.pipelines.ends import Ends
 from headrace.pipelines.engines import Engine
 from headrace.pipelines.lanes import Functions, Lane, Step
 from headrace.pipelines.progress import Meter, PipelineProgress
@@ -62,21 +63,26 @@ class PipelineRunner:
         self._threads: dict[str, threading.Thread] = {}
         self._waiters: set[Waiter] = set()
         self._meters: dict[str, Meter] = {}
+        self._ends = Ends()
         self._failure: BaseException | None = None
 
     def run(self, *, once: bool = False) -> int:
         """Process records as they come, until ``stop``; how many were acked.
 
-        ``once`` ends when all that is there is processed, and raises the error of a pipeline that
+        ``once`` ends when all that is there is processed, also what one of these pipelines
+        commits for another, and raises the error of a pipeline that
         could not be: ``ProcDisabled`` with its last error, for example. An engine that fails for
         good ends the run with its error.
         """
         self._is_once = once
         self._is_ended.clear()
         try:
-            # Whatever cannot be found or run is told before anything is claimed.
-            for defined in self._defined():
+            found = self._defined()
+            # Whatever cannot be run is told before anything is claimed.
+            for defined in found:
                 self._engine.check(self._functions.processor(defined))
+            self._ends.expect(sum(len(defined.lanes) for defined in found))
+            for defined in found:
                 self._begin(defined)
             if not once:
                 self._watch()
@@ -93,6 +99,7 @@ class PipelineRunner:
     def stop(self) -> None:
         """End ``run`` when the claims under way are acked; from any thread."""
         self._is_stopped.set()
+        self._ends.give_up()
         with self._lock:
             for waiter in self._waiters:
                 waiter.wake()
@@ -103,16 +110,19 @@ class PipelineRunner:
             return False
         return self._is_ended.wait(seconds)
 
+    def names(self) -> Sequence[str]:
+        """The pipelines that it runs; where all are run, those there are now."""
+        if self._names is not None:
+            return self._names
+        found = self._store.run(self._store.pipelines())
+        return [info.name for info in found if not info.is_inline]
+
     def progress(self) -> list[PipelineProgress]:
         """How far each pipeline is, by name. Asks the store for the lag."""
         return [meter.look(name, self._lag(name)) for name, meter in sorted(self._meters.items())]
 
     def _defined(self) -> list[Defined]:
-        names = self._names
-        if names is None:
-            found = self._store.run(self._store.pipelines())
-            names = [info.name for info in found if not info.is_inline]
-        return [self._store.run(self._store.definition(name)) for name in names]
+        return [self._store.run(self._store.definition(name)) for name in self.names()]
 
     def _begin(self, defined: Defined) -> None:
         """A thread for each proc that has none."""
@@ -170,12 +180,14 @@ class PipelineRunner:
             with self._lock:
                 self._waiters.discard(waiter)
             waiter.close()
+            self._ends.leave()
             self._engine.rest()
 
     def _go_on(self, lane: Lane, meter: Meter, waiter: Waiter) -> None:
         pause = FIRST_PAUSE
         is_hinted = True
         while not self._is_stopped.is_set():
+            seen = self._ends.moves
             try:
                 # Without a hint, a look that writes nothing comes first.
                 step = lane.step() if is_hinted or self._is_behind(lane) else Step("empty")
@@ -200,10 +212,14 @@ class PipelineRunner:
                 continue
             if step.what == "moved":
                 meter.count(step.moved, step.error)
+                self._ends.moved()
                 pause, is_hinted = FIRST_PAUSE, True
             elif step.what == "empty":
                 if self._is_once:
-                    return
+                    if self._ends.is_end(seen):
+                        return
+                    is_hinted = False
+                    continue
                 is_hinted = waiter.wait(LONGEST_WAIT)
             elif step.what == "failed":
                 meter.note("failing", step.error)

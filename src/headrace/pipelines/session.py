@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _HERE = re.compile(r"local\b|spark://(localhost|127\.0\.0\.1|\[::1\]):")
+_STANDALONE = re.compile(r"(\[[^]]+\]|[^/,:]+):(\d+)")
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 SETTINGS = {
@@ -39,6 +41,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+ANSWER_SECONDS = 5.0
 _LOGGING = STAND_IN / "log4j2.properties"
 
 
@@ -70,11 +73,31 @@ def session(
             if running.conf.isModifiable(key):
                 running.conf.set(key, chosen[key])
         return running  # type: ignore[no-any-return]  # pyspark came by its name
+    check_answers(master or "local[*]")
     with _environment({**find_java().environment, **_variables(master or "local[*]")}):
         try:
             return builder.master(master or "local[*]").getOrCreate()  # type: ignore[no-any-return]
         except Exception as error:
             raise _explained(error, master) from error
+
+
+def check_answers(master: str) -> None:
+    """``SparkUnavailable`` if no standalone master is there. Spark tries for a minute first."""
+    places = _STANDALONE.findall(master) if master.startswith("spark://") else []
+    reasons = []
+    for host, port in places:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+        else:
+            return
+    if reasons:
+        raise SparkUnavailable(
+            f"no Spark master answers at {master} ({'; '.join(reasons)}): start it, or check the "
+            "address.",
+            missing="master",
+        )
 
 
 def settings_for(master: str) -> dict[str, str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import headrace
-from headrace.pipelines import lanes
 
 COUNT = 10
 TIMEOUT = 0.3
@@ -44,20 +43,15 @@ def main(
     url: str,
     ledger: str,
     name: str,
-    engine: Any = "inline",
-    count: int = COUNT,
-    large: int | None = None,
     point: tuple[str, int | str, int] | None = None,
 ) -> None:
-    if large is not None:
-        lanes.LARGE = large
     with headrace.connect(url) as hr:
-        made = make(hr, count)
+        made = make(hr)
         if point is not None:
             hr._store.probe = _killer(*point)
         with Path(ledger).open("a") as book:
             book.write("begun\n")
-        made.run_once(engine=engine)
+        made.run_once(engine="inline")
 
 
 def _killer(operation: str, place: int | str, times: int) -> Any:

@@ -22,7 +22,8 @@ def main(url: str, ledger: str, name: str, rule: str, limits: list[int]) -> None
             book.intend(f"{name}-{number}", sent=time.monotonic_ns(), limit=limit)
             hr.change_limit(rule, limit)
             book.outcome(f"{name}-{number}", known=time.monotonic_ns())
-            time.sleep(random.choice([0.02, 0.1, 0.2]))
+            # Long enough that some claims are made while the number is known, also where all is slow.
+            time.sleep(random.choice([0.02, 0.2, 0.5]))
 
 
 if __name__ == "__main__":

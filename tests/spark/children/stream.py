@@ -1,13 +1,15 @@
-"""A streaming query from a topic to a topic, with faults at given batches.
+"""Streaming queries from topic to topic, with faults at given batches.
 
 Runs until all records are written; a driver that is killed does not get that far. Each fault
-happens once: it leaves a file behind first.
+happens once: it leaves a file behind first. The driver is killed when all queries that want that
+have come to their batch.
 """
 
 import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSourceStreamWriter
@@ -19,18 +21,20 @@ from pyspark_headrace import DefaultSource
 
 # As the other tests have it: quick to start, which is most of the work here.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE = 120.0
 
 
 class FaultyWriter(StreamWriter):
     """Writes as it should, except where a fault is planned."""
 
     def __init__(self, given, schema, *, overwrite):
-        own = {"folder", "faults", "jvm"}
+        own = {"folder", "faults", "others", "jvm"}
         super().__init__(
             {k: v for k, v in given.items() if k not in own}, schema, overwrite=overwrite
         )
         self.folder = Path(given["folder"])
         self.faults = json.loads(given["faults"])
+        self.others = [Path(path) for path in json.loads(given["others"])]
         self.jvm = int(given["jvm"])
 
     def is_due(self, batch, kind):
@@ -43,6 +47,10 @@ class FaultyWriter(StreamWriter):
         return True
 
     def kill(self):
+        give_up = time.monotonic() + PATIENCE
+        while not all(any(other.glob("*-killed *")) for other in self.others):
+            assert time.monotonic() < give_up, "another query does not come to its fault"
+            time.sleep(0.01)
         os.kill(self.jvm, signal.SIGKILL)
         os._exit(1)
 
@@ -85,26 +93,41 @@ class FaultySource(DefaultSource):
         return FaultyWriter(self.options, schema, overwrite=overwrite)
 
 
-def main(url, folder, faults, batch_size):
+def main(queries):
     master = "local[2,3]"
     java = f"{settings_for(master)['spark.driver.extraJavaOptions']} {QUICK_JAVA}"
     config = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
     spark = session(master=master, config=config)
     spark.dataSource.register(FaultySource)
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    query = (
+    started = []
+    for query in queries:
+        others = [other["folder"] for other in queries if other is not query]
+        faults = {
+            "folder": query["folder"],
+            "faults": json.dumps(query["faults"]),
+            "others": json.dumps(others),
+            "jvm": jvm,
+        }
+        started.append(start(spark, query, "faulty", **faults))
+    for query in started:
+        query.awaitTermination()
+    print("done")
+
+
+def start(spark, query, sink="headrace", **more):
+    """Copy topic ``in`` to topic ``out``, from where the checkpoint stands."""
+    return (
         spark.readStream.format("headrace")
-        .options(url=url, topic="in", proc="reader", max_records_per_batch=batch_size)
+        .options(url=query["url"], topic="in", proc="reader", max_records_per_batch=query["batch"])
         .load()
         .repartition(2)
-        .writeStream.format("faulty")
-        .options(url=url, topic="out", sink="s", folder=folder, faults=json.dumps(faults), jvm=jvm)
-        .option("checkpointLocation", f"{folder}/checkpoint")
+        .writeStream.format(sink)
+        .options(url=query["url"], topic="out", sink="s", **more)
+        .option("checkpointLocation", f"{query['folder']}/checkpoint")
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
-    print("done")
 
 
 if __name__ == "__main__":

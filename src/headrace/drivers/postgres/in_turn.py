@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
+from headrace.drivers.postgres import limited
+from headrace.drivers.postgres.alone import each_alone
+from headrace.drivers.postgres.limited import Counting
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.selections import sorted_lanes
@@ -23,17 +26,25 @@ from headrace.model.items import ItemState
 if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
-T = TypeVar("T")
-
 # How many channels are looked at in one statement.
 SMALL_PAGE = 50
 LARGE_PAGE = 1000
 
 
 def claim(
-    store: PostgresStore, queue: QueueRow, take: Take, common: dict[str, Any]
+    store: PostgresStore, queue: QueueRow, take: Take, rules: Counting, common: dict[str, Any]
 ) -> Steps[list[Any]]:
     """The rows of a claim that takes turns."""
+
+    def attempt(is_tight: bool) -> Steps[list[Any]]:
+        return _turns(store, queue, take, {**common, "is_tight": is_tight})
+
+    return limited.claim(store, queue, rules, attempt)
+
+
+def _turns(
+    store: PostgresStore, queue: QueueRow, take: Take, common: dict[str, Any]
+) -> Steps[list[Any]]:
     select = take.select or ""
     options = {"quantum": take.quantum, "is_strict": queue.settings.serial, **common}
     if selects_all(select):
@@ -43,7 +54,7 @@ def claim(
         rows = yield from _claim(store, options, selection=selection.id)
         if not rows or rows[0]["held"] != "unsorted":
             return rows
-        yield from _each_alone(sorted_lanes(store.sql, queue, selection))
+        yield from each_alone(sorted_lanes(store.sql, queue, selection))
         rows = yield from _claim(store, options, selection=selection.id)
         if not rows or rows[0]["held"] != "unsorted":
             return rows
@@ -67,17 +78,6 @@ def _claim(
     )
     [rows] = yield Whole((statement,))
     return list(rows)
-
-
-def _each_alone(steps: Steps[T]) -> Steps[T]:
-    """Statements that need no transaction around them."""
-    answer: Any = None
-    while True:
-        try:
-            request = steps.send(answer)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
-        [answer] = yield Whole((request,))
 
 
 def _claim_where(

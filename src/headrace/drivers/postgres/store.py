@@ -9,7 +9,15 @@ from typing import Any
 from headrace.contract.items import Outcome, PushCall, PushOutcome, Settled, Take, Taking
 from headrace.contract.op import Op, Steps
 from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
-from headrace.drivers.postgres import appending, claiming, diagnosis, queueing, sessions
+from headrace.drivers.postgres import (
+    appending,
+    claiming,
+    diagnosis,
+    item_claims,
+    item_pushes,
+    sessions,
+)
+from headrace.drivers.postgres.known import Known
 from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.transacting import Transacting
 from headrace.drivers.postgres.wakes import Wakes
@@ -61,7 +69,7 @@ class PostgresStore(Transacting, Maintenance, Staging, Locks):
         self.push_keys = PushKeys(self.sql)
         self._clock = clock
         self._last_rows = {}
-        self.known = queueing.Known(self)
+        self.known = Known(self)
         self.wakes = Wakes(self)
 
     def clock(self) -> int | None:
@@ -79,7 +87,7 @@ class PostgresStore(Transacting, Maintenance, Staging, Locks):
             place=self.address,
             schema=self.schema,
             newest=migrations(DIALECT, name)[-1].version,
-            is_safe=self._is_safe,
+            is_safe=self.is_safe,
             now=self.clock(),
         )
         sql = Sql(DIALECT._replace(nouns=("doctor",)), name)
@@ -111,18 +119,18 @@ class PostgresStore(Transacting, Maintenance, Staging, Locks):
     def push_at_once(
         self, calls: Sequence[PushCall]
     ) -> Callable[[], Steps[list[PushOutcome]]] | None:
-        return queueing.push_at_once(self, calls)
+        return item_pushes.push_at_once(self, calls)
 
     def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
         def slowly(is_repeat: bool) -> Steps[Taking]:
             return self.claim_steps(take, is_repeat=is_repeat)
 
-        return queueing.claim_at_once(self, take, slowly)
+        return item_claims.claim_at_once(self, take, slowly)
 
     def settle_at_once(
         self, queue: str, outcomes: Sequence[Outcome]
     ) -> Callable[[], Steps[list[Settled]]] | None:
-        return queueing.complete_at_once(self, queue, outcomes)
+        return item_claims.complete_at_once(self, queue, outcomes)
 
     def notifications(self, names: Sequence[str]) -> Sequence[Statement]:
         return self.wakes.notifications(names)

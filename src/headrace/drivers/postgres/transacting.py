@@ -66,12 +66,12 @@ class Transacting(Connecting):
 
     def __init__(self, conninfo: str, *, is_safe: bool, patience: float) -> None:
         super().__init__(conninfo, patience=patience)
-        self._is_safe = is_safe
+        self.is_safe = is_safe
         self._opening: tuple[Statement, ...] = () if is_safe else (_RELAX,)
 
     def insist_on_disk(self) -> None:
         """Wait for the disk at each commit although the server's default is not to."""
-        if self._is_safe:
+        if self.is_safe:
             self._opening = (_WAIT_FOR_DISK,)
 
     def note_committed(self, names: set[str]) -> None:
@@ -164,7 +164,7 @@ class Transacting(Connecting):
                 answer = None
                 continue
             if isinstance(request, Insist):
-                if op.relaxed and self._is_safe and is_begun:
+                if op.relaxed and self.is_safe and is_begun:
                     closing += (_WAIT_FOR_DISK,)
                 answer = None
                 continue

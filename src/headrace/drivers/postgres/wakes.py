@@ -38,6 +38,11 @@ class Wakes:
     def channel(self) -> str:
         return f"headrace_{self._store.schema}"
 
+    @property
+    def hinted(self) -> str | None:
+        """The channel, if anybody is to be told."""
+        return self.channel if self.is_hinting else None
+
     def notifications(self, topics: Iterable[str]) -> Sequence[Statement]:
         """The statement that tells other processes, once the transaction is committed."""
         if not self.is_hinting:

@@ -21,6 +21,7 @@ from headrace.contract.values import Part
 from headrace.errors import InvalidOption
 from headrace.model.url import parse_url
 from headrace.pipelines.places import absolute, opened, place_of
+from headrace.pipelines.plainly import plainly
 from headrace.pipelines.sink import publishing
 from headrace.pipelines.sink.options import SinkOptions, sink_options
 from headrace.pipelines.sink.publishing import Message
@@ -57,6 +58,7 @@ class _Writing:
         store = self.store
         store.run(store.stage(token, parts))
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         task = TaskContext.get()
         assert task is not None, "Spark calls this in a task"
@@ -86,6 +88,7 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
         # Made when the write is planned: whoever commits it later has the same.
         self.job = uuid.uuid4().hex
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         publishing.publish_job(self.store, self.options, _ours(messages), self.job)
 
@@ -106,6 +109,7 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
             )
         super().__init__(options, schema)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         publishing.publish_batch(self.store, self.options, _ours(messages), batchId)
 

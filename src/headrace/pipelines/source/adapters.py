@@ -17,7 +17,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from headrace.errors import HeadraceError
 from headrace.pipelines.places import Place, opened, place_of
+from headrace.pipelines.plainly import plainly, plainly_each
 from headrace.pipelines.source.batch import BatchRead
 from headrace.pipelines.source.columns import RecordColumns
 from headrace.pipelines.source.filters import Condition
@@ -74,6 +76,7 @@ class _Decoding:
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         return TypedColumns(wanted, self.options.corrupt_column)
 
+    @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
             return  # Spark makes up a partition where there is none
@@ -97,6 +100,7 @@ class BatchReader(_Decoding, DataSourceReader):
             return True
         return column.startswith("_") and column[1:] in _SPARK_TYPES
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         planned = BatchRead(opened(self.place), self.options).ranges(self.conditions)
         return [Part(self.place, records) for records in planned]
@@ -140,6 +144,7 @@ class StreamReader(_Decoding, DataSourceStreamReader, SupportsTriggerAvailableNo
             self._opened = StreamRead(opened(self.place), self.options)
         return self._opened
 
+    @plainly
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return self.stream.initial()
 
@@ -147,21 +152,48 @@ class StreamReader(_Decoding, DataSourceStreamReader, SupportsTriggerAvailableNo
         most = self.options.max_records
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @plainly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self.stream.latest(start, most)
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         return self.stream.newest()
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self.stream.end_at_present()
 
+    @plainly
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         return [
             Part(self.place, records, self.options.proc_of(records.topic))
             for records in self.stream.ranges(start, end)
         ]
 
+    @plainly
     def commit(self, end: dict[str, int]) -> None:
         self.stream.commit(end)
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream that cannot be: it says why when it is asked for anything.
+
+    Raised by ``streamReader`` the reason would be lost: Spark then goes on to stop the reader that
+    it has not got, and reports that instead.
+    """
+
+    def __init__(self, reason: HeadraceError) -> None:
+        self.reason = reason
+
+    def _refuse(self, *args: Any) -> Any:
+        raise self.reason.with_traceback(None)
+
+    # Of any form, since none of them is carried out.
+    initialOffset: Any = _refuse  # noqa: N815
+    latestOffset: Any = _refuse  # noqa: N815
+    partitions: Any = _refuse
+    read: Any = _refuse
+    getDefaultReadLimit: Any = _refuse  # noqa: N815
+    prepareForTriggerAvailableNow: Any = _refuse  # noqa: N815

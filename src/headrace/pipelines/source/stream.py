@@ -91,7 +91,10 @@ class StreamRead:
             return info.first_seq
         if start == FROM_NOW:
             return info.next_seq
-        query = RangeQuery(topic=info.name, start=parse_end(start), limit=1, max_bytes=1)
+        place = parse_end(start)
+        if place.is_seq and place.seq == info.next_seq:
+            return info.next_seq  # right after what was read last: a new checkpoint for an old one
+        query = RangeQuery(topic=info.name, start=place, limit=1, max_bytes=1)
         return self._store.run(self._store.read(query)).low
 
     def _take_place(self, info: TopicInfo, seq: int) -> None:

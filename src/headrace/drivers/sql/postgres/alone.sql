@@ -44,7 +44,7 @@ select answer as held, next_due, clock, rank, id, payload, format, subject, prio
        last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error, successor
 from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
-    :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint);
+    :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint, :rules);
 
 -- name: claim_in_turn
 -- Claim items of channels that take turns; answers nothing if there is no such queue.
@@ -55,7 +55,7 @@ select answer as held, next_due, clock, line, id, payload, format, subject, prio
 from headrace.claim_in_turn(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
     :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
-    :takes_any, :now::bigint);
+    :takes_any, :now::bigint, :rules, :is_tight);
 
 -- name: walk_channels
 -- The channels of all lanes whose turn is next, in three texts: many rows are slow to fetch.
@@ -82,6 +82,24 @@ select id as appended
 from headrace.complete_items(
     :queue, :version, :token, string_to_array(:ids, ',')::bigint[], :keeps_counts,
     :receipt::uuid);
+
+-- name: complete_counted
+-- The same where rules are about what is out. Rows with the id -2 name queues that are to be woken.
+select id as appended, woken
+from headrace.complete_counted(
+    :queue, :version, :token, string_to_array(:ids, ',')::bigint[], :keeps_counts,
+    :receipt::uuid, :channel);
+
+-- name: bind_channels
+-- Write down what rules say about channels; false if the rules have changed.
+select headrace.bind_channels(
+    :queue, :rules, string_to_array(:channels, ',')::integer[],
+    string_to_array(:homes, ',')::integer[], :bounds::json) as is_done;
+
+-- name: flush
+-- Wait until everything that was committed before is on the disk.
+select set_config('synchronous_commit', 'on', true) as waits,
+       pg_logical_emit_message(true, 'headrace', '') as flushed;
 
 -- name: find_receipt
 -- What a statement did whose answer was lost.

@@ -322,10 +322,13 @@ from headrace.item where false;
 -- 'short' that there are leases to end first, unless one takes any: what they give back may
 -- stand before the rest. The first row says what is due next. Items in channels are left alone:
 -- a queue gets another version with its first one, but that may happen between two statements.
+-- Where rules of a version are about what is out, it is counted, and no more is claimed than there is
+-- room for; 'unbound' means that it is not known yet what they say. The totals are locked first only
+-- if they seem to be nearly full.
 create function headrace.claim_items(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
-    takes_any boolean, moment bigint
+    takes_any boolean, moment bigint, rules integer
 ) returns table (
     answer text, next_due bigint, clock bigint, rank integer,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
@@ -343,6 +346,9 @@ declare
     more bigint[];
     due bigint;
     word text := 'claimed';
+    wanted integer := most;
+    room bigint;
+    has_totals boolean := false;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
@@ -355,6 +361,23 @@ begin
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
+    if rules > 0 then
+        if target.rules < rules then
+            word := 'unbound';
+        elsif headrace.has_ended_leases(target.id, moment) then
+            word := 'short';
+        elsif coalesce(headrace.room_left(target.checked, target.most) < most, false) then
+            word := headrace.lock_totals_of(target.counted);
+            has_totals := true;
+            most := least(most, headrace.room_left(target.checked, target.most));
+        end if;
+        if word <> 'claimed' then
+            return query select word, null::bigint, moment, null::integer, i.*
+                         from (select) one left join (select * from headrace.no_item) i on true;
+            return;
+        end if;
+    end if;
+    -- What is counted must be on the disk before it is used; the client sees to that.
     perform set_config('synchronous_commit', 'off', true);
     loop
         with due_now as materialized (
@@ -405,7 +428,23 @@ begin
             chosen := chosen || more;
         end if;
     end if;
-    if cardinality(chosen) < most then
+    if rules > 0 and not has_totals and cardinality(chosen) > 0 then
+        word := headrace.lock_totals_of(target.counted);
+        has_totals := true;
+        -- Others may have been faster.
+        room := headrace.room_left(target.checked, target.most);
+        chosen := case when word <> 'claimed' then '{}'
+                       when room < cardinality(chosen) then chosen[1 : room]
+                       else chosen end;
+    end if;
+    if has_totals then
+        update headrace.bucket set used = used + cardinality(chosen)
+        where id = any(target.counted) and cardinality(chosen) > 0;
+        if cardinality(chosen) < wanted then
+            perform headrace.wait_for_full(target.id, target.checked, target.most);
+        end if;
+    end if;
+    if word = 'claimed' and cardinality(chosen) < wanted then
         select min(i.lease_until) into due
         from headrace.item i where i.queue = target.id and i.state = 2;
         if due <= moment and not takes_any then

@@ -241,10 +241,16 @@ $$;
 -- means that it was not enough, and that not all channels were asked; 'unsorted' that there are
 -- channels of which it is not known whether they are selected. The first row has no item:
 -- it says what is due next, and in which order the others are.
+-- Where rules of a version are about what is out, it is counted at the end. 'crowded' means that
+-- there was no room for all of it: then it should be said that it is tight. The totals are locked
+-- first then, and each channel gives what there is room for.
+-- 'unbound' means that it is not known what the rules say about channels, which are named in place
+-- of the order.
 create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
-    selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint
+    selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint,
+    rules integer, is_tight boolean
 ) returns table (
     answer text, next_due bigint, clock bigint, line text,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
@@ -262,6 +268,7 @@ declare
     share integer := case when is_strict then 1 else quantum end;
     candidates integer[];
     looked integer;
+    looked_at integer;
     has_holds boolean;
     seen bigint := -1;
     -- Items, the channel of each, and the channels that were looked at for them.
@@ -270,8 +277,15 @@ declare
     chosen bigint[] := '{}';
     givers integer[] := '{}';
     visited integer[] := '{}';
+    turns bigint[];
     due bigint;
     word text := 'claimed';
+    unbound text;
+    -- Totals that are full for somebody, and whether we have locked any.
+    full_ones integer[] := '{}';
+    full_now integer[];
+    has_totals boolean := false;
+    is_passed_over boolean := false;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
@@ -289,6 +303,12 @@ begin
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
+    if rules > 0 and headrace.has_ended_leases(target.id, moment) then
+        return query select 'short', null::bigint, moment, null::text, i.*, null::text
+                     from (select) one left join (select * from headrace.no_item) i on true;
+        return;
+    end if;
+    -- What is counted must be on the disk before it is used; the client sees to that.
     perform set_config('synchronous_commit', 'off', true);
     has_holds := exists (select from headrace.channel_hold h
                          where h.queue = target.id and h.until > moment);
@@ -337,20 +357,37 @@ begin
         if is_strict then
             candidates := headrace.free_channels(candidates);
         end if;
+        if is_tight and not headrace.are_bound(candidates, rules) then
+            word := 'unbound';
+            exit;
+        end if;
         -- What they give.
-        select array_agg(x.id), array_agg(x.channel) into got, theirs
-        from (
-            select i.id, c.channel
-            from unnest(candidates) as c (channel)
-            cross join lateral (
-                select f.id from headrace.item f
-                where f.channel = c.channel and f.channel <> 0 and f.state = 1
-                order by f.rank, f.position
-                limit share
-                for no key update skip locked
-            ) i
-            limit most - cardinality(chosen)
-        ) x;
+        if is_tight then
+            looked_at := cardinality(candidates);
+            candidates := headrace.lock_totals(candidates, has_totals);
+            is_passed_over := is_passed_over or cardinality(candidates) < looked_at;
+            has_totals := true;
+            select o.open_ones, o.full_ones into candidates, full_now
+            from headrace.open_channels(candidates) o;
+            full_ones := full_ones || full_now;
+            select t.items, t.givers, t.full_ones into got, theirs, full_now
+            from headrace.take_counted(candidates, share, most - cardinality(chosen), '{}') t;
+            full_ones := full_ones || full_now;
+        else
+            select array_agg(x.id), array_agg(x.channel) into got, theirs
+            from (
+                select i.id, c.channel
+                from unnest(candidates) as c (channel)
+                cross join lateral (
+                    select f.id from headrace.item f
+                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                    order by f.rank, f.position
+                    limit share
+                    for no key update skip locked
+                ) i
+                limit most - cardinality(chosen)
+            ) x;
+        end if;
         chosen := chosen || got;
         givers := givers || theirs;
         if cardinality(chosen) = most then
@@ -362,7 +399,9 @@ begin
         exit when asked is not null or looked < width;
         width := least(4 * width, 1000);
     end loop;
-    if cardinality(chosen) < most and asked is not null and not are_all then
+    if word <> 'claimed' then
+        null;
+    elsif cardinality(chosen) < most and asked is not null and not are_all then
         word := 'more';
     elsif not is_strict then
         theirs := givers;
@@ -374,21 +413,28 @@ begin
             exit when cardinality(candidates) = 0;
             share := greatest(
                 quantum, ceil((most - cardinality(chosen))::numeric / cardinality(candidates)));
-            select array_agg(x.id), array_agg(x.channel) into got, theirs
-            from (
-                select i.id, c.channel
-                from unnest(candidates) as c (channel)
-                cross join lateral (
-                    select f.id from headrace.item f
-                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
-                      and f.id <> all(chosen)
-                    order by f.rank, f.position
-                    limit share
-                    for no key update skip locked
-                ) i
-                limit most - cardinality(chosen)
-            ) x;
-            exit when got is null;
+            if is_tight then
+                select t.items, t.givers, t.full_ones into got, theirs, full_now
+                from headrace.take_counted(
+                    candidates, share, most - cardinality(chosen), chosen) t;
+                full_ones := full_ones || full_now;
+            else
+                select array_agg(x.id), array_agg(x.channel) into got, theirs
+                from (
+                    select i.id, c.channel
+                    from unnest(candidates) as c (channel)
+                    cross join lateral (
+                        select f.id from headrace.item f
+                        where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                          and f.id <> all(chosen)
+                        order by f.rank, f.position
+                        limit share
+                        for no key update skip locked
+                    ) i
+                    limit most - cardinality(chosen)
+                ) x;
+            end if;
+            exit when coalesce(cardinality(got), 0) = 0;
             chosen := chosen || got;
             givers := givers || theirs;
         end loop;
@@ -398,8 +444,16 @@ begin
     perform from headrace.channel_hold h
     join headrace.channel k on k.queue = h.queue and k.key_values = h.key_values
     where h.queue = target.id and h.until > moment and k.id = any(givers) limit 1;
-    if found then
+    if found and word = 'claimed' then
         word := 'other';
+    end if;
+    if rules > 0 and not is_tight and word = 'claimed' then
+        word := headrace.count_out(givers, rules);
+    end if;
+    if word = 'unbound' then
+        -- Those that come next, too.
+        unbound := headrace.unbound_channels(
+            target.id, selection, candidates || givers, seen, rules);
     end if;
     if word = 'claimed' and cardinality(chosen) < most then
         select min(i.lease_until) into due
@@ -415,8 +469,17 @@ begin
         end if;
     end if;
     if word <> 'claimed' then
+        if is_tight then
+            perform headrace.count_in(target.id, givers, 0);
+        end if;
         chosen := '{}';
         givers := '{}';
+    elsif is_tight and cardinality(chosen) < most then
+        perform headrace.wait_for_totals(target.id, full_ones);
+        if is_passed_over then
+            -- Whoever has their totals does not know that somebody waits.
+            due := least(due, moment + 10);
+        end if;
     end if;
     if keeps_counts and (promoted > 0 or cardinality(chosen) > 0) then
         insert into headrace.tally (queue, planned, pending, active, picked)
@@ -424,7 +487,7 @@ begin
                 cardinality(chosen));
     end if;
     return query
-    select word, due, moment, array_to_string(chosen, ','), i.*, null::text
+    select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), i.*, null::text
     from (select) one left join (select * from headrace.no_item) i on true;
     if cardinality(chosen) > 0 then
         return query
@@ -440,13 +503,15 @@ begin
                   i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
                   i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
         -- It was their turn.
+        givers := array(
+            select g.channel from unnest(givers) with ordinality as g (channel, n)
+            group by g.channel order by min(g.n));
+        turns := array(
+            select nextval('headrace.turn') from generate_series(1, cardinality(givers)));
         update headrace.ready r set turn = t.turn
         from (
-            select l.channel, nextval('headrace.turn') as turn
-            from (
-                select g.channel from unnest(givers) with ordinality as g (channel, n)
-                group by g.channel order by min(g.n)
-            ) s
+            select l.channel, s.turn
+            from rows from (unnest(givers), unnest(turns)) as s (channel, turn)
             cross join lateral (
                 select f.channel from headrace.ready f where f.channel = s.channel
                 for no key update skip locked
@@ -519,5 +584,41 @@ begin
           and not exists (select from headrace.item i
                           where i.channel = r.channel and i.channel <> 0 and i.state = 1)
         for update skip locked));
+end
+$$;
+
+-- Channels of which it is not known what the rules of a version say, by id and name: of some, and of
+-- those that come next behind a turn.
+create function headrace.unbound_channels(
+    queue_id integer, selection_id integer, channels integer[], seen bigint, rule_version integer
+) returns text language plpgsql as $$
+begin
+    return (
+        select string_agg(c.id || E'\x1f' || c.key_values, E'\x1e')
+        from (
+            select u.id from unnest(channels) as u (id)
+            union
+            select n.channel
+            from (
+                select 0 as id where selection_id is null
+                union all
+                select k.id from headrace.lane k
+                where k.queue = queue_id
+                  and (selection_id is null or k.selections like '%,' || selection_id || ',%')
+            ) l
+            cross join lateral (
+                select f.channel from headrace.ready f
+                where f.queue = queue_id and f.lane = l.id and f.turn > seen
+                order by f.turn limit 200
+            ) n
+        ) u
+        cross join lateral (
+            select h.id, h.key_values from headrace.channel h
+            where h.id = u.id
+              and (h.rules < rule_version
+                   or exists (select from unnest(h.counted) as k (total)
+                              where not exists (select from headrace.bucket b
+                                                where b.id = k.total)))
+        ) c);
 end
 $$;

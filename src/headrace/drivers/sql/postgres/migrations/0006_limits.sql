@@ -67,3 +67,423 @@ begin
     perform pg_advisory_xact_lock(1214603636, 0);
 end
 $$;
+
+-- What the rules of a version say about the items of a channel, and of a queue for those in none:
+-- the ids of the totals that they count in, and of those that must have room, with how much there
+-- may be in each. A limit of 0 looks at no total, which is 0 here. Worked out by whoever needs it
+-- first; as long as the version is below the queue's limits, nobody has.
+alter table headrace.channel
+    add column rules integer not null default 0,
+    add column counted integer[] not null default '{}',
+    add column checked integer[] not null default '{}',
+    add column most bigint[] not null default '{}';
+alter table headrace.queue
+    add column rules integer not null default 0,
+    add column counted integer[] not null default '{}',
+    add column checked integer[] not null default '{}',
+    add column most bigint[] not null default '{}';
+
+-- Write down what rules say about some channels, 0 for the queue itself: bounds is a list of what
+-- is counted and what is checked, by the names of totals, and homes says which is whose. False if
+-- these rules are not those of the queue any more.
+create function headrace.bind_channels(
+    queue_id integer, rule_version integer, channels integer[], homes integer[], bounds json
+) returns boolean language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    perform from headrace.queue q where q.id = queue_id and q.is_live and q.limits <= rule_version;
+    if not found then
+        return false;
+    end if;
+    -- In the order in which all do it, and before the totals.
+    perform from headrace.channel c where c.id = any(channels)
+    order by c.key_values for no key update;
+    insert into headrace.bucket (name, queue, measure)
+    select n.name, split_part(n.name, '|', 1), split_part(n.name, '|', 2)
+    from (
+        select distinct t.name
+        from json_array_elements(bounds) as b (value)
+        cross join lateral (
+            select e.name from json_array_elements_text(b.value -> 'counted') as e (name)
+            union all
+            select e.name from json_array_elements_text(b.value -> 'checked') as e (name)
+        ) t
+        where t.name is not null
+    ) n
+    where not exists (select from headrace.bucket b where b.name = n.name)
+    order by n.name collate "C"
+    on conflict (name) do nothing;
+    with known as materialized (
+        select b.n, array(
+                   select t.id from json_array_elements_text(b.value -> 'counted') as e (name)
+                   join headrace.bucket t on t.name = e.name order by t.id) as counted,
+               array(
+                   select coalesce((select t.id from headrace.bucket t where t.name = e.name), 0)
+                   from json_array_elements_text(b.value -> 'checked')
+                        with ordinality as e (name, n) order by e.n) as checked,
+               array(
+                   select e.most::bigint from json_array_elements_text(b.value -> 'most')
+                        with ordinality as e (most, n) order by e.n) as most
+        from json_array_elements(bounds) with ordinality as b (value, n)
+    ), wanted as (
+        select h.channel, k.counted, k.checked, k.most
+        from rows from (unnest(channels), unnest(homes)) as h (channel, home)
+        join known k on k.n = h.home
+    ), bound as (
+        update headrace.channel c
+        set rules = rule_version, counted = w.counted, checked = w.checked, most = w.most
+        from wanted w where c.id = w.channel and w.channel <> 0
+    )
+    update headrace.queue q
+    set rules = rule_version, counted = w.counted, checked = w.checked, most = w.most
+    from wanted w where q.id = queue_id and w.channel = 0;
+    return true;
+end
+$$;
+
+-- Whether it is known of all of some channels what rules of a version say about them.
+create function headrace.are_bound(channels integer[], rule_version integer)
+returns boolean language plpgsql as $$
+begin
+    return not exists (
+        select from unnest(channels) as u (id)
+        cross join lateral (
+            select h.rules, h.counted from headrace.channel h where h.id = u.id
+        ) c
+        where c.rules < rule_version
+           or exists (select from unnest(c.counted) as k (total)
+                      where not exists (select from headrace.bucket b where b.id = k.total)));
+end
+$$;
+
+-- Lock the totals of some channels. Who has locked others already does not wait for anybody: then
+-- it answers only with channels of which nobody else has a total.
+create function headrace.lock_totals(channels integer[], has_others boolean)
+returns integer[] language plpgsql as $$
+declare
+    ids integer[] := array(
+        select distinct k.total
+        from unnest(channels) as u (id)
+        cross join lateral (select h.counted from headrace.channel h where h.id = u.id) c
+        cross join lateral unnest(c.counted) as k (total));
+    locked integer[];
+begin
+    if has_others then
+        locked := array(
+            select b.id from headrace.bucket b where b.id = any(ids)
+            order by b.id for no key update skip locked);
+    else
+        locked := array(
+            select b.id from headrace.bucket b where b.id = any(ids)
+            order by b.id for no key update);
+    end if;
+    if cardinality(locked) = cardinality(ids) then
+        return channels;
+    end if;
+    return array(
+        select u.id from unnest(channels) with ordinality as u (id, n)
+        cross join lateral (select h.counted from headrace.channel h where h.id = u.id) c
+        where c.counted <@ locked
+        order by u.n);
+end
+$$;
+
+-- Of some channels whose totals are locked, those that there is room for, and the totals that are
+-- full for the others.
+create function headrace.open_channels(
+    channels integer[], out open_ones integer[], out full_ones integer[]
+) language plpgsql as $$
+begin
+    select array_agg(c.id order by c.n) filter (where not c.is_full) into open_ones
+    from (
+        select u.id, u.n,
+               coalesce(bool_or(coalesce(b.used, 0) >= m.most), false) as is_full
+        from unnest(channels) with ordinality as u (id, n)
+        cross join lateral (select h.checked, h.most from headrace.channel h where h.id = u.id) k
+        left join lateral unnest(k.checked, k.most) as m (total, most) on true
+        left join lateral (select t.used from headrace.bucket t where t.id = m.total) b on true
+        group by u.id, u.n
+    ) c;
+    open_ones := coalesce(open_ones, '{}');
+    full_ones := '{}';
+    if cardinality(open_ones) < cardinality(channels) then
+        full_ones := array(
+            select distinct m.total
+            from unnest(channels) as u (id)
+            cross join lateral (
+                select h.checked, h.most from headrace.channel h where h.id = u.id
+            ) k
+            cross join lateral unnest(k.checked, k.most) as m (total, most)
+            cross join lateral (select t.used from headrace.bucket t where t.id = m.total) b
+            where b.used >= m.most);
+    end if;
+end
+$$;
+
+-- Take items of channels whose totals are locked, so many of each, one channel after the other, and
+-- count them: what one takes the next does not have. Items that were taken before are passed over.
+create function headrace.take_counted(
+    channels integer[], share integer, wanted integer, but bigint[],
+    out items bigint[], out givers integer[], out full_ones integer[]
+) language plpgsql as $$
+declare
+    channel_id integer;
+    home headrace.channel;
+    room bigint;
+    full_now integer[];
+    found_now bigint[];
+begin
+    items := '{}';
+    givers := '{}';
+    full_ones := '{}';
+    foreach channel_id in array channels loop
+        exit when cardinality(items) = wanted;
+        select c.* into home from headrace.channel c where c.id = channel_id;
+        select min(m.most - coalesce(b.used, 0)),
+               array_agg(m.total) filter (where m.total <> 0 and b.used >= m.most)
+        into room, full_now
+        from unnest(home.checked, home.most) as m (total, most)
+        left join lateral (select t.used from headrace.bucket t where t.id = m.total) b on true;
+        if room <= 0 then
+            full_ones := full_ones || full_now;
+            continue;
+        end if;
+        found_now := array(
+            select f.id from headrace.item f
+            where f.channel = channel_id and f.channel <> 0 and f.state = 1 and f.id <> all(but)
+            order by f.rank, f.position
+            limit least(share, room, wanted - cardinality(items))
+            for no key update skip locked);
+        if cardinality(found_now) > 0 then
+            update headrace.bucket set used = used + cardinality(found_now)
+            where id = any(home.counted);
+            items := items || found_now;
+            givers := givers || array_fill(channel_id, array[cardinality(found_now)]);
+        end if;
+    end loop;
+end
+$$;
+
+-- Count items that go out, given the channel of each: 'claimed'. Or nothing is counted: 'crowded' if
+-- there is no room for all of them, 'unbound' if it is not known what rules of a version say, or
+-- a total is not there any more.
+create function headrace.count_out(channels integer[], rule_version integer)
+returns text language plpgsql as $$
+declare
+    ids integer[];
+    numbers bigint[];
+    limits bigint[];
+    locked integer[];
+    used bigint[];
+    is_bound boolean;
+    is_shut boolean;
+begin
+    select bool_and(t.is_bound), bool_or(t.is_shut),
+           array_agg(t.total order by t.total) filter (where t.total is not null),
+           array_agg(t.number order by t.total) filter (where t.total is not null),
+           array_agg(t.most order by t.total) filter (where t.total is not null)
+    into is_bound, is_shut, ids, numbers, limits
+    from (
+        select k.total, bool_and(c.rules >= rule_version) as is_bound,
+               bool_or(0 = any(c.checked)) as is_shut, sum(h.number) as number,
+               min((select min(m.most) from unnest(c.checked, c.most) as m (total, most)
+                    where m.total = k.total)) as most
+        from (
+            select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
+        ) h
+        cross join lateral (
+            select f.rules, f.counted, f.checked, f.most from headrace.channel f where f.id = h.id
+        ) c
+        left join lateral unnest(c.counted) as k (total) on true
+        group by k.total
+    ) t;
+    if not is_bound then
+        return 'unbound';
+    elsif is_shut then
+        return 'crowded';
+    elsif ids is null then
+        return 'claimed';
+    end if;
+    -- As they are when we have them: others may have counted meanwhile.
+    select array_agg(l.id), array_agg(l.used) into locked, used
+    from (select b.id, b.used from headrace.bucket b where b.id = any(ids)
+          order by b.id for no key update) l;
+    if locked is distinct from ids then
+        return 'unbound';
+    end if;
+    perform from unnest(used, numbers, limits) as t (used, number, most)
+    where t.used + t.number > t.most limit 1;
+    if found then
+        return 'crowded';
+    end if;
+    update headrace.bucket b set used = b.used + n.number
+    from unnest(ids, numbers) as n (id, number)
+    where b.id = n.id;
+    return 'claimed';
+end
+$$;
+
+-- Count items of a queue no longer that are not out any more, given the channel of each, 0 for
+-- none; the totals that somebody waits for. Null if it is not known what rules of a version say
+-- about one of them, and then it has to be undone.
+create function headrace.count_in(queue_id integer, channels integer[], rule_version integer)
+returns integer[] language plpgsql as $$
+declare
+    ids integer[];
+    numbers bigint[];
+    is_bound boolean;
+    awaited integer[];
+begin
+    select bool_and(t.is_bound),
+           array_agg(t.total) filter (where t.total is not null),
+           array_agg(t.number) filter (where t.total is not null)
+    into is_bound, ids, numbers
+    from (
+        select k.total, bool_and(c.rules >= rule_version) as is_bound, sum(h.number) as number
+        from (
+            select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
+        ) h
+        cross join lateral (
+            select f.rules, f.counted from headrace.channel f where f.id = h.id
+            union all
+            select q.rules, q.counted from headrace.queue q where q.id = queue_id and h.id = 0
+        ) c
+        left join lateral unnest(c.counted) as k (total) on true
+        group by k.total
+    ) t;
+    if not is_bound then
+        return null;
+    end if;
+    with locked as materialized (
+        select b.id, n.number
+        from unnest(ids, numbers) as n (total, number)
+        join headrace.bucket b on b.id = n.total
+        order by b.id
+        for no key update of b
+    ), changed as (
+        update headrace.bucket b set used = b.used - l.number
+        from locked l where b.id = l.id
+        returning b.id, b.is_awaited
+    )
+    select coalesce(array_agg(c.id), '{}') into awaited from changed c where c.is_awaited;
+    return awaited;
+end
+$$;
+
+-- A queue waits for room in totals, which are locked.
+create function headrace.wait_for_totals(queue_id integer, totals integer[])
+returns void language plpgsql as $$
+begin
+    insert into headrace.limit_wait (bucket, queue)
+    select distinct t.id, queue_id from unnest(totals) as t (id) where t.id <> 0
+    on conflict (bucket, queue) do nothing;
+    update headrace.bucket set is_awaited = true where id = any(totals) and not is_awaited;
+end
+$$;
+
+-- Lock totals: 'claimed', or 'unbound' if one is not there any more.
+create function headrace.lock_totals_of(totals integer[]) returns text language plpgsql as $$
+declare
+    locked bigint;
+begin
+    select count(*) into locked
+    from (select b.id from headrace.bucket b where b.id = any(totals)
+          order by b.id for no key update) l;
+    return case when locked = cardinality(totals) then 'claimed' else 'unbound' end;
+end
+$$;
+
+-- A queue waits for room in those of some totals that are full; all are locked.
+create function headrace.wait_for_full(queue_id integer, checked integer[], most bigint[])
+returns void language plpgsql as $$
+begin
+    perform headrace.wait_for_totals(queue_id, array(
+        select m.total from unnest(checked, most) as m (total, most)
+        cross join lateral (select t.used from headrace.bucket t where t.id = m.total) b
+        where b.used >= m.most));
+end
+$$;
+
+-- How many more items in no channel there is room for; null if there is no limit.
+create function headrace.room_left(checked integer[], most bigint[])
+returns bigint language plpgsql as $$
+begin
+    return (select greatest(min(m.most - coalesce(b.used, 0)), 0)
+            from unnest(checked, most) as m (total, most)
+            left join lateral (select t.used from headrace.bucket t where t.id = m.total) b
+                on true);
+end
+$$;
+
+-- Whether leases are over, which hold room: of items of a queue, or of counters.
+create function headrace.has_ended_leases(queue_id integer, moment bigint)
+returns boolean language plpgsql as $$
+begin
+    return exists (select from headrace.item i
+                   where i.queue = queue_id and i.state = 2 and i.lease_until <= moment)
+        or exists (select from headrace.counter c where c.until <= moment);
+end
+$$;
+
+-- See headrace.complete_items: the same where rules are about what is out. Also says which queues are
+-- to be woken, * if somebody waits without one, by rows with the id -2.
+create function headrace.complete_counted(
+    target integer, queue_version integer, claim_token text, items bigint[],
+    keeps_counts boolean, receipt uuid, listener text
+) returns table (id bigint, woken text) language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    known headrace.queue;
+    gone bigint[];
+    homes integer[];
+    awaited integer[];
+    names text[];
+begin
+    perform pg_advisory_xact_lock_shared(1214603634, target);
+    select * into known from headrace.queue q
+    where q.id = target and q.version = queue_version and q.is_live;
+    if not found then
+        return query select -1::bigint, null::text;
+        return;
+    end if;
+    -- Nobody must wait for the disk while we have the totals: the client does so afterwards.
+    perform set_config('synchronous_commit', 'off', true);
+    begin
+        with d as (
+            delete from headrace.item i
+            where i.id = any(items) and i.queue = target and i.token = claim_token
+              and i.successor is null
+            returning i.id, i.channel
+        )
+        select coalesce(array_agg(d.id), '{}'), array_agg(d.channel) into gone, homes from d;
+        awaited := headrace.count_in(target, homes, known.limits);
+        if awaited is null then
+            raise exception 'unbound' using errcode = 'HR001';
+        end if;
+    exception when sqlstate 'HR001' then
+        return query select -1::bigint, null::text;
+        return;
+    end;
+    insert into headrace.tally (queue, id, at, ids, active, processed)
+    values (target, receipt, headrace.clock(), array_to_string(gone, E'\x1e'),
+            case when keeps_counts then -cardinality(gone) else 0 end,
+            case when keeps_counts then cardinality(gone) else 0 end);
+    return query select u.id, null::text from unnest(gone) as u (id);
+    if cardinality(awaited) = 0 then
+        return;
+    end if;
+    -- A statement of its own: who began to wait before we had the lock is seen now.
+    with ended as (
+        delete from headrace.limit_wait w where w.bucket = any(awaited) returning w.queue
+    )
+    select array_agg(distinct coalesce((select q.name from headrace.queue q where q.id = e.queue),
+                                       '*'))
+    into names from ended e;
+    update headrace.bucket b set is_awaited = false where b.id = any(awaited);
+    return query select -2::bigint, n.name from unnest(names) as n (name);
+    perform pg_notify(listener, 'queue/' || n.name) from unnest(names) as n (name)
+    where listener is not null
+      and exists (select from headrace.waiter where until > headrace.clock());
+end
+$$;

@@ -1,0 +1,226 @@
+"""Claims and completions in one statement each, where they are simple.
+
+What is not simple (outcomes other than done, history, successors, rates) goes the way that all
+relational drivers share. A completion leaves a receipt; a claim is found by its token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.contract.items import Outcome, Settled, Take, Taking
+from headrace.contract.op import Steps
+from headrace.drivers.postgres import in_turn, limited
+from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
+from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, OTHER, earlier, found
+from headrace.drivers.relational.queues.claims import taking
+from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
+from headrace.drivers.relational.sql import Announce, Insist, Whole
+from headrace.model.items import ItemState, place_of, rank_of
+from headrace.model.tokens import batch_id
+
+if TYPE_CHECKING:
+    from headrace.drivers.postgres.store import PostgresStore
+
+# What stands for an id where a queue is named that somebody waits for.
+WOKEN = -2
+
+
+def claim_at_once(
+    store: PostgresStore, take: Take, slowly: Callable[[bool], Steps[Taking]]
+) -> Callable[[], Steps[Taking]]:
+    """The steps of a claim that hopes to be simple."""
+    runs = 0
+
+    def steps() -> Steps[Taking]:
+        nonlocal runs
+        runs += 1
+        queue = yield from store.known.queue(take.queue)
+        if queue is not None and take.version not in (None, queue.info.version):
+            queue = yield from store.known.queue(take.queue, anew=True)
+            if queue is None or take.version not in (None, queue.info.version):
+                return (yield from slowly(runs > 1))
+        if runs > 1 or queue is None or not _can_claim(queue, take):
+            return (yield from _claim_slowly(store, queue, slowly, runs))
+        rules = (yield from limited.counting(store, queue)) if queue.limits else NOT_COUNTING
+        if rules is None:
+            return (yield from slowly(False))
+        began = time.perf_counter()
+        rows = yield from _claim(store, queue, take, rules)
+        took = time.perf_counter() - began
+        if not rows or rows[0]["held"] == "other":
+            yield from store.known.queue(take.queue, anew=True)
+            return (yield from slowly(False))
+        if rows[0]["held"] == "short" and rules.version:
+            return (yield from slowly(False))
+        if rows[0]["held"] == "short":
+            # There are leases to end: what they give back may stand before the rest.
+            fresh = yield from store.entered_queue(queue.name)
+            if fresh is None or fresh.info.version != queue.info.version:
+                return (yield from slowly(False))
+            yield from store.end_leases_slowly(fresh)
+            rows = yield from _claim(store, queue, take, rules, takes_any=True)
+            # A claim need not be on the disk, but the end of a lease must.
+            yield Insist()
+            if not rows or rows[0]["held"] == "other":
+                return (yield from slowly(False))
+        first = rows[0]
+        if rules.version and any(row["id"] is not None for row in rows[:2]):
+            yield from limited.flush(store)
+        if take.select is None:
+            items = _items(queue, rows)
+            store.known.raise_floor(queue, items, take.count, took)
+        else:
+            items = in_turn.items_of(queue, rows)
+        due = first["next_due"]
+        if len(items) < take.count:
+            times = [due, *(item.lease_until for item in items)]
+            due = min((time for time in times if time is not None), default=None)
+        return taking(queue._replace(now=first["clock"]), items, due)
+
+    return steps
+
+
+def _claim_slowly(
+    store: PostgresStore,
+    queue: QueueRow | None,
+    slowly: Callable[[bool], Steps[Taking]],
+    runs: int,
+) -> Steps[Taking]:
+    taken = yield from slowly(runs > 1)
+    if runs > 1 and queue is not None and queue.limits:
+        # What an earlier run has taken and counted may not be on the disk yet.
+        yield store.sql.flush()
+        yield Insist()
+    return taken
+
+
+def _can_claim(queue: QueueRow, take: Take) -> bool:
+    """Whether one statement can do it, as far as is known."""
+    return take.order == "fair" if take.select is not None else not queue.info.has_channels
+
+
+def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
+    """Claimed items in the order of the queue."""
+    items = [plain_item_of(row, queue.name) for row in rows if row["id"] is not None]
+    discipline = queue.settings.discipline
+    return sorted(items, key=lambda item: (-rank_of(discipline, item.priority), item.position))
+
+
+def _claim(
+    store: PostgresStore,
+    queue: QueueRow,
+    take: Take,
+    rules: Counting,
+    *,
+    takes_any: bool = False,
+) -> Steps[list[Any]]:
+    settings = queue.settings
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "token": take.token,
+        "count": take.count,
+        "lease": round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms,
+        "worker": take.worker,
+        "keeps_counts": settings.metrics,
+        "sign": place_of(settings.discipline, 1),
+        "takes_any": takes_any,
+        "now": store.clock(),
+        "rules": rules.version,
+    }
+    if take.select is not None:
+        return (yield from in_turn.claim(store, queue, take, rules, common))
+    floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
+    statement = store.sql.claim_at_once(
+        **common, floor_rank=floor_rank, floor_position=floor_position
+    )
+
+    def attempt(_: bool) -> Steps[list[Any]]:
+        [rows] = yield Whole((statement,))
+        return list(rows)
+
+    return (yield from limited.claim(store, queue, rules, attempt))
+
+
+def complete_at_once(
+    store: PostgresStore, name: str, outcomes: Sequence[Outcome]
+) -> Callable[[], Steps[list[Settled]]] | None:
+    """The steps of a settlement, if all items are done, of one claim, and nothing follows."""
+    tokens = {outcome.token for outcome in outcomes}
+    ids = [outcome.item for outcome in outcomes]
+    is_simple = all(
+        outcome.kind == "complete"
+        and outcome.failure is None
+        and outcome.hold_until is None
+        and outcome.hold_ms is None
+        and not outcome.commits
+        and not outcome.pushes
+        for outcome in outcomes
+    )
+    is_short = len(set(ids)) == len(ids) <= MOST_ON_A_RECEIPT
+    if not is_simple or not is_short or len(tokens) != 1:
+        return None
+    [token] = tokens
+    receipt = batch_id()
+    runs = 0
+
+    def steps() -> Steps[list[Settled]]:
+        nonlocal runs
+        runs += 1
+        queue = yield from store.known.queue(name)
+        gone: set[int] | None = None
+        if queue is not None and _can_complete(queue):
+            gone = yield from _complete(store, queue, token, ids, receipt)
+            if gone is not None and queue.limits:
+                yield from limited.flush(store)
+        if gone is None and runs > 1 and queue is not None:
+            gone = {id for id, _ in (yield from earlier(store, queue, receipt)).done}
+        if gone is not None and len(gone) == len(ids):
+            return [Settled(id, "completed") for id in ids]
+        left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
+        rest = iter((yield from store.settled_slowly(name, left)))
+        return [Settled(id, "completed") if gone and id in gone else next(rest) for id in ids]
+
+    return steps
+
+
+def _can_complete(queue: QueueRow) -> bool:
+    # Somebody may wait for it: in a strict channel, or for room.
+    is_awaited = queue.settings.serial or queue.settings.is_limited
+    return queue.settings.keep == "none" and not is_awaited
+
+
+def _complete(
+    store: PostgresStore, queue: QueueRow, token: str, ids: Sequence[int], receipt: str
+) -> Steps[set[int] | None]:
+    """The ids of those that are done; None if the queue has changed."""
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "token": token,
+        "ids": ",".join(map(str, ids)),
+        "keeps_counts": queue.settings.metrics,
+        "receipt": receipt,
+    }
+    if queue.limits:
+        rules = yield from limited.counting(store, queue)
+        if rules is None or rules.limits.has(queue.name, "enqueued"):
+            return None
+        statement = store.sql.complete_counted(**common, channel=store.wakes.hinted)
+    else:
+        statement = store.sql.complete_at_once(**common)
+    answer = yield Whole((statement,))
+    if answer is None:
+        # Sent before, and done then.
+        return {id for id, _ in (yield from found(store, receipt)).done}
+    gone = {row["appended"] for row in answer[0]}
+    if WOKEN in gone:
+        gone.discard(WOKEN)
+        yield Announce(frozenset(f"queue/{row['woken']}" for row in answer[0] if row["woken"]))
+    if OTHER in gone:
+        yield from store.known.queue(queue.name, anew=True)
+        return None
+    return gone

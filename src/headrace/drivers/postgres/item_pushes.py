@@ -1,0 +1,238 @@
+"""Pushes in one statement each, where they are simple.
+
+What is not simple (keys, upserts, subjects that count for ever, limits) goes the way that all
+relational drivers share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from headrace.contract.items import Note, PushCall, Pushed, PushOutcome, Skip
+from headrace.contract.op import Steps
+from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, OTHER, Receipt, earlier, found
+from headrace.drivers.postgres.sending import DIVIDER, NULL
+from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.sql import Announce, Statement, Whole
+from headrace.model.channels import is_updateable
+from headrace.model.items import Document, place_of, rank_of
+from headrace.model.tokens import batch_id
+
+if TYPE_CHECKING:
+    from headrace.drivers.postgres.store import PostgresStore
+
+_FIELDS = tuple(field for field in Document.__struct_fields__ if field != "key_values")
+
+
+def push_at_once(
+    store: PostgresStore, calls: Sequence[PushCall]
+) -> Callable[[], Steps[list[PushOutcome]]] | None:
+    """The steps of a push, if all calls only add to one queue."""
+    queues = {call.queue for call in calls}
+    documents = [document for call in calls for document in call.documents]
+    is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
+    homes = {document.key_values is None for document in documents}
+    if not is_simple or len(homes) != 1 or any(map(is_updateable, documents)):
+        return None
+    [name] = queues
+    has_receipt = len(documents) <= MOST_ON_A_RECEIPT
+    receipts: list[str] = []
+    runs = 0
+
+    def steps() -> Steps[list[PushOutcome]]:
+        nonlocal runs
+        runs += 1
+        queue = yield from store.known.queue(name)
+        ids: list[int] = [0] * len(documents)
+        skipped: dict[int, Skip] = {}
+        left = list(range(len(documents)))
+        turn = 0
+        while left:
+            if turn == len(receipts):
+                receipts.append(batch_id())
+            receipt = receipts[turn] if has_receipt else None
+            pushed = None
+            if queue is not None and _can_push(store, queue, documents):
+                pushed = yield from _push(store, queue, [documents[i] for i in left], receipt)
+                if pushed is None:
+                    queue = yield from store.known.queue(name, anew=True)
+                    if queue is not None and _can_push(store, queue, documents):
+                        continue
+            is_undone = pushed is None or pushed.is_elsewhere
+            if is_undone and runs > 1 and queue is not None and receipt is not None:
+                pushed = yield from earlier(store, queue, receipt)
+            if pushed is None or pushed.is_elsewhere:
+                if turn == 0:
+                    return (yield from store.pushed_slowly(calls))
+                yield from _push_rest(store, name, documents, left, ids, skipped)
+                break
+            turn += 1
+            assert queue is not None
+            left = yield from _sort_out(store, queue, documents, left, pushed.done, ids, skipped)
+        yield Announce(frozenset({f"queue/{name}"}))
+        return _shares(calls, ids, skipped)
+
+    return steps
+
+
+def _can_push(store: PostgresStore, queue: QueueRow, documents: Sequence[Document]) -> bool:
+    is_unique = queue.settings.unique != "live"
+    has_subjects = is_unique and any(document.subject is not None for document in documents)
+    is_known = queue.info.has_channels or documents[0].key_values is None
+    is_counted = queue.settings.metrics and not queue.settings.is_limited
+    return is_known and is_counted and not has_subjects and not _is_limited(store, queue)
+
+
+def _is_limited(store: PostgresStore, queue: QueueRow) -> bool:
+    """Whether a rule may be about what is pushed to a queue, as far as is known."""
+    known = store.known_limits
+    if not queue.limits:
+        return False
+    return known is None or known.version < queue.limits or known.has(queue.name, "enqueued")
+
+
+def _push(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
+) -> Steps[Receipt | None]:
+    """The ids and subjects of new items; None if the queue has changed."""
+    statement = push_statement(store, queue, documents, receipt)
+    # Without a receipt it is a transaction, that can be asked about by its number.
+    answer = (yield Whole((statement,))) if receipt else (yield (statement,))
+    if answer is None:
+        # Sent before, and done then.
+        return (yield from found(store, receipt))
+    [rows] = answer
+    if not rows:
+        # The queue has changed, or all subjects are taken: only a look can tell.
+        fresh = yield from store.known.queue(queue.name, anew=True)
+        if fresh is None or (fresh.id, fresh.info.version) != (queue.id, queue.info.version):
+            return None
+    done = [(row["appended"], row["subject"]) for row in rows]
+    return Receipt((), is_elsewhere=True) if done == [(OTHER, None)] else Receipt(done)
+
+
+def _push_rest(
+    store: PostgresStore,
+    name: str,
+    documents: Sequence[Document],
+    left: Sequence[int],
+    ids: list[int],
+    skipped: dict[int, Skip],
+) -> Steps[None]:
+    """Push what is left when the queue's settings have changed in the middle of it."""
+    rest = PushCall(queue=name, documents=tuple(documents[index] for index in left))
+    [pushed] = yield from store.pushed_slowly([rest])
+    assert isinstance(pushed, Pushed)
+    for index, id in zip(left, pushed.ids, strict=True):
+        ids[index] = id
+    for note in pushed.notes:
+        skipped[left[note.index]] = note.reason or "exists"
+
+
+def push_statement(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], receipt: str | None
+) -> Statement:
+    """The statement that is a push; what it did is found by its receipt, if it has one."""
+    discipline = queue.settings.discipline
+    common = {
+        "queue": queue.id,
+        "version": queue.info.version,
+        "receipt": receipt,
+        "sign": place_of(discipline, 1),
+        "now": store.clock(),
+        "channel": store.wakes.hinted,
+    }
+    if documents[0].key_values is not None:
+        return _channel_statement(store, queue, documents, common)
+    if len(documents) == 1:
+        [document] = documents
+        return store.sql.push_one_at_once(
+            **common,
+            rank=-rank_of(discipline, document.priority),
+            **{field: getattr(document, field) for field in _FIELDS},
+        )
+    return store.sql.push_at_once(**common, **_columns(queue, documents))
+
+
+def _channel_statement(
+    store: PostgresStore, queue: QueueRow, documents: Sequence[Document], common: dict[str, Any]
+) -> Statement:
+    names = sorted({document.key_values or "" for document in documents})
+    homes = {name: place for place, name in enumerate(names, 1)}
+    return store.sql.push_to_channels(
+        **common,
+        names=DIVIDER.join(names),
+        homes=_column(documents, lambda document: homes[document.key_values or ""]),
+        **_columns(queue, documents),
+    )
+
+
+def _columns(queue: QueueRow, documents: Sequence[Document]) -> dict[str, str]:
+    """What new items are made of, column by column."""
+    discipline = queue.settings.discipline
+    ranks = _column(documents, lambda document: -rank_of(discipline, document.priority))
+    return {"rank": ranks} | {field: _column(documents, attrgetter(field)) for field in _FIELDS}
+
+
+def _sort_out(
+    store: PostgresStore,
+    queue: QueueRow,
+    documents: Sequence[Document],
+    left: Sequence[int],
+    done: Sequence[tuple[int, str | None]],
+    ids: list[int],
+    skipped: dict[int, Skip],
+) -> Steps[list[int]]:
+    """Give each document its id; those whose subject was in the way and is so no more are left."""
+    unnamed = iter(sorted(id for id, subject in done if subject is None))
+    named = {subject: id for id, subject in done if subject is not None}
+    in_the_way: dict[str, int] = {}
+    missing = sorted(
+        {s for i in left if (s := documents[i].subject) is not None and s not in named}
+    )
+    if missing:
+        [rows] = yield Whole((store.sql.subject_items(queue=queue.id, subjects=missing),))
+        in_the_way = {row["subject"]: row["id"] for row in rows}
+    again = []
+    for index in left:
+        subject = documents[index].subject
+        if subject is None:
+            ids[index] = next(unnamed, 0)
+        elif subject in named:
+            ids[index] = named[subject]
+            in_the_way[subject] = named.pop(subject)
+        elif subject in in_the_way:
+            ids[index] = in_the_way[subject]
+            skipped[index] = "exists"
+        else:
+            again.append(index)
+    return again
+
+
+def _shares(
+    calls: Sequence[PushCall], ids: Sequence[int], skipped: dict[int, Skip]
+) -> list[PushOutcome]:
+    outcomes: list[PushOutcome] = []
+    start = 0
+    for call in calls:
+        stop = start + len(call.documents)
+        notes = tuple(
+            Note(index - start, "skipped", skipped[index])
+            for index in range(start, stop)
+            if index in skipped
+        )
+        outcomes.append(Pushed(tuple(ids[start:stop]), notes))
+        start = stop
+    return outcomes
+
+
+def _column(documents: Sequence[Document], get: Callable[[Document], Any]) -> str:
+    values = [get(document) for document in documents]
+    if all(value is None for value in values):
+        # Padded with nulls by the database.
+        return NULL
+    return DIVIDER.join(
+        NULL if value is None else value if type(value) is str else str(value) for value in values
+    )

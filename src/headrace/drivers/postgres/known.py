@@ -1,0 +1,127 @@
+"""What a client knows of queues, so that it need not ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of
+from headrace.drivers.relational.queues.selections import Selection
+from headrace.drivers.relational.queues.walks import Walks
+from headrace.drivers.relational.sql import Whole
+from headrace.model.items import ItemState, rank_of
+
+if TYPE_CHECKING:
+    from headrace.drivers.postgres.store import PostgresStore
+
+# Claims that take so many times the best one, so many of them in a row, are slow.
+SLOW = 3.0
+SLOW_CLAIMS = 5
+FLOOR_SECONDS = 1.0
+MOST_KNOWN = 1000
+
+
+class Known:
+    """Queues as they were last seen, and how far claims have come in each of them.
+
+    What is known may be old: every statement checks the version of the settings.
+    """
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._queues: dict[str, QueueRow] = {}
+        self._floors: dict[str, Floor] = {}
+        self.walks = Walks()
+        # Until when claims on queues expect that totals have hardly any room.
+        self.tight: dict[int, float] = {}
+        self._selections: dict[tuple[int, int, str], Selection | None] = {}
+
+    def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
+        """A queue that was live when it was last seen."""
+        queue = self._queues.get(name)
+        if queue is None or anew:
+            sql = self._store.sql
+            [rows] = yield Whole((sql.find_queue(name=name, now=self._store.clock()),))
+            queue = queue_of(rows[0]) if rows and rows[0]["is_live"] else None
+            if len(self._queues) > MOST_KNOWN:
+                self._queues.clear()
+            if queue is None:
+                self._queues.pop(name, None)
+            else:
+                self._queues[name] = queue
+        return queue
+
+    def selection(self, queue: QueueRow, select: str) -> Steps[Selection | None]:
+        """A query, if it is registered: whoever changes that changes the version, too."""
+        place = (queue.id, queue.selections, select)
+        if queue.selections and place not in self._selections:
+            statement = self._store.sql.find_selection(queue=queue.id, form=select)
+            [rows] = yield Whole((statement,))
+            if len(self._selections) > MOST_KNOWN:
+                self._selections.clear()
+            found = Selection(rows[0]["id"], rows[0]["since"]) if rows else None
+            self._selections[place] = found
+        return self._selections.get(place)
+
+    def floor(self, queue: QueueRow) -> tuple[int | None, int | None]:
+        """The rank and place up to which everything was claimed, if that is of any use."""
+        floor = self._floors.get(queue.name)
+        if floor is None or not floor.is_wanted or queue.settings.discipline == "lifo":
+            return None, None
+        return floor.rank, floor.position
+
+    def raise_floor(
+        self, queue: QueueRow, items: Sequence[ItemState], most: int, seconds: float
+    ) -> None:
+        """Remember how far a claim has come, and how long it took."""
+        floor = self._floors.setdefault(queue.name, Floor())
+        if len(items) < most:
+            floor.reset()
+            return
+        last = items[-1]
+        floor.rank = -rank_of(queue.settings.discipline, last.priority)
+        floor.position = (last.position or 0) + 1
+        floor.note(seconds / most)
+
+    def lower_floors(self, announced: Collection[str]) -> None:
+        """Items have come to stand in line, some perhaps at an old place of theirs."""
+        for topic in announced:
+            floor = self._floors.get(topic.removeprefix("queue/"))
+            if floor is not None:
+                floor.reset()
+
+
+class Floor:
+    """How far the claims on a queue have come, and whether they have become slow.
+
+    Under somebody's old snapshot the front of the line fills up with rows that are gone, and
+    each claim reads past all of them. Only then are places passed over that were claimed
+    before: an item that comes back to its old place, or a push that is committed late, may
+    stand among them and waits for the next look from the bottom, a second at the most.
+    """
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.position = 0
+        self._best = float("inf")
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from the bottom."""
+        self._slow = 0
+        self._until = 0.0
+
+    @property
+    def is_wanted(self) -> bool:
+        return time.monotonic() < self._until
+
+    def note(self, seconds: float) -> None:
+        """A claim took so long for each item."""
+        if self.is_wanted:
+            return
+        self._best = min(self._best, seconds)
+        self._slow = self._slow + 1 if seconds > SLOW * self._best else 0
+        if self._slow >= SLOW_CLAIMS:
+            self._until = time.monotonic() + FLOOR_SECONDS

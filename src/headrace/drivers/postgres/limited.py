@@ -1,0 +1,112 @@
+"""Claims and completions in one statement each, where rules say how many items may be out.
+
+The database knows of each channel which totals its items count in and which must have room; it
+cannot work that out: the rules are matched here. So a statement that meets channels about which
+that is not known, or no longer, says so; it is written down then, and the statement sent again.
+
+A transaction that has counted must not make others wait for the disk. It does not wait itself,
+and what it did is not used before a statement of its own has brought it there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from headrace.contract.op import Steps
+from headrace.drivers.postgres.alone import each_alone
+from headrace.drivers.postgres.sending import DIVIDER
+from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.sql import Whole
+from headrace.model.limiting import NO_LIMITS, Bounds, Limits
+
+if TYPE_CHECKING:
+    from headrace.drivers.postgres.store import PostgresStore
+
+# Between the id of a channel and its name.
+NAMED = "\x1f"
+# The queue itself, for items in no channel.
+NO_CHANNEL = "0"
+MOST_ATTEMPTS = 50
+# For so long claims lock totals first, when there was no room for one of them.
+TIGHT_SECONDS = 1.0
+
+
+class Counting(NamedTuple):
+    """The rules by which a statement counts what goes out, or comes back."""
+
+    limits: Limits
+    # What channels have to be bound by; 0 if no rule is about what is out.
+    version: int
+
+
+NOT_COUNTING = Counting(NO_LIMITS, 0)
+
+
+def counting(store: PostgresStore, queue: QueueRow) -> Steps[Counting | None]:
+    """The rules about a queue's items, if one statement can count by them."""
+    limits = yield from each_alone(store.limits_of(queue))
+    # Time gives room back to a rate, in a way that is known here and not in the database.
+    if limits.has_rates(queue.name):
+        return None
+    return Counting(limits, queue.limits if limits.has(queue.name, "running") else 0)
+
+
+def claim(
+    store: PostgresStore,
+    queue: QueueRow,
+    rules: Counting,
+    attempt: Callable[[bool], Steps[list[Any]]],
+) -> Steps[list[Any]]:
+    """The rows of a claim, which is told whether to lock totals first."""
+    tight = store.known.tight
+    for _ in range(MOST_ATTEMPTS):
+        rows = yield from attempt(tight.get(queue.id, 0.0) > time.monotonic())
+        word = rows[0]["held"] if rows else None
+        if word == "crowded":
+            tight[queue.id] = time.monotonic() + TIGHT_SECONDS
+        elif word != "unbound":
+            return rows
+        elif not (yield from _bind(store, queue, rules.limits, rows[0].get("line"))):
+            break
+    # It has changed, or does so all the time: then under locks.
+    return []
+
+
+def _bind(store: PostgresStore, queue: QueueRow, limits: Limits, line: str | None) -> Steps[bool]:
+    """Write down what rules say about channels; False if they have changed meanwhile."""
+    named = [entry.partition(NAMED) for entry in line.split(DIVIDER)] if line else []
+    channels: Sequence[tuple[str, str | None]] = [(id, name) for id, _, name in named]
+    found = {
+        id: limits.bounds(queue.name, name, "running")
+        for id, name in channels or [(NO_CHANNEL, None)]
+    }
+    places: dict[Bounds, int] = {}
+    homes = [places.setdefault(bounds, len(places) + 1) for bounds in found.values()]
+    statement = store.sql.bind_channels(
+        queue=queue.id,
+        rules=limits.version,
+        channels=",".join(found),
+        homes=",".join(map(str, homes)),
+        bounds=msgspec.json.encode(list(map(_written, places))).decode(),
+    )
+    [[row]] = yield Whole((statement,))
+    return bool(row["is_done"])
+
+
+def _written(bounds: Bounds) -> dict[str, list[Any]]:
+    checked = bounds.checked
+    return {
+        "counted": [bucket.name for bucket in bounds.counted],
+        "checked": [bound.bucket.name if bound.limit > 0 else None for bound in checked],
+        "most": [bound.limit for bound in checked],
+    }
+
+
+def flush(store: PostgresStore) -> Steps[None]:
+    """Wait until what was done is on the disk, if that matters."""
+    if store.is_safe:
+        yield Whole((store.sql.flush(),))

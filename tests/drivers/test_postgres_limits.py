@@ -1,0 +1,127 @@
+"""Limits on PostgreSQL: what one statement counts, and what others count meanwhile."""
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import headrace
+from headrace import ANY, Query
+from headrace.testing.postgres import PrivatePostgres
+
+TIMEOUT = 30
+
+
+@pytest.fixture
+def hr(postgres_url: str) -> Iterator[headrace.Headrace]:
+    with headrace.connect(postgres_url) as client:
+        yield client
+
+
+@pytest.fixture
+def schema(postgres_url: str) -> str:
+    return postgres_url.rpartition("=")[2]
+
+
+@pytest.fixture
+def lazy_disk(postgres: PrivatePostgres) -> Iterator[None]:
+    """What nobody waits for stays in memory for long."""
+    postgres.execute("alter system set wal_writer_delay = '10s'")
+    postgres.execute("select pg_reload_conf()")
+    yield
+    postgres.execute("alter system reset wal_writer_delay")
+    postgres.execute("select pg_reload_conf()")
+
+
+def used(postgres: PrivatePostgres, schema: str) -> list[int]:
+    return [row[0] for row in postgres.execute(f"select used from {schema}.bucket order by id")]
+
+
+def fill(hr: headrace.Headrace, *channels: dict[str, object] | None) -> headrace.Queue:
+    """A queue with an item in each of some channels, which has been claimed from before."""
+    queue = hr.queue("q")
+    for channel in channels:
+        queue.push(1, channel=channel)
+        queue.complete(queue.claim(1, select=None if channel is None else Query()))
+    for channel in channels:
+        queue.push(2, channel=channel)
+    return queue
+
+
+@pytest.mark.usefixtures("lazy_disk")
+@pytest.mark.parametrize("channel", [None, {"os": "mac"}])
+def test_what_is_counted_is_on_the_disk(
+    hr: headrace.Headrace, postgres: PrivatePostgres, channel: dict[str, object] | None
+) -> None:
+    """Else a crash would give a slot back while somebody still runs, or take a result away."""
+    hr.create_limit(None, 5)
+    queue = fill(hr, channel)
+    [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
+    items = queue.claim(1, select=None if channel is None else Query())
+    assert items
+    assert postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'") == [(True,)]
+    [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
+    queue.complete(items)
+    assert postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'") == [(True,)]
+
+
+@pytest.mark.parametrize("channel", [None, {"os": "mac"}])
+def test_who_has_waited_for_a_total_looks_at_it_anew(
+    hr: headrace.Headrace,
+    postgres: PrivatePostgres,
+    schema: str,
+    channel: dict[str, object] | None,
+) -> None:
+    """Somebody counts when a claim has seen that there is room: then there is none."""
+    hr.create_limit(None, 1)
+    queue = fill(hr, channel)
+    found: list[headrace.Item] = []
+    select = None if channel is None else Query()
+    claim = threading.Thread(target=lambda: found.extend(queue.claim(1, select=select)))
+    with psycopg.connect(postgres.url) as other:
+        [[pid]] = other.execute("select pg_backend_pid()").fetchall()
+        other.execute(f"update {schema}.bucket set used = used + 1")
+        claim.start()
+        waiting = (
+            f"select count(*) > 0 from pg_stat_activity where {pid} = any(pg_blocking_pids(pid))"
+        )
+        for _ in range(TIMEOUT * 100):
+            if postgres.execute(waiting) == [(True,)] or not claim.is_alive():
+                break
+            claim.join(0.01)
+        other.commit()
+    claim.join(TIMEOUT)
+    assert not claim.is_alive()
+    assert found == []
+    assert used(postgres, schema) == [1]
+
+
+def test_a_claim_takes_what_there_is_room_for(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    """Channels of which nothing fits are passed over, and what others have is taken."""
+    hr.create_limit({"os": "mac"}, 2)
+    hr.create_limit({"branch": ANY}, 1)
+    channels = [{"os": os, "branch": n} for os in ("mac", "linux") for n in range(4)]
+    queue = fill(hr, *channels)
+    items = queue.claim(99, select=Query())
+    assert sorted((item.channel.plain["os"], item.channel.plain["branch"]) for item in items) == [
+        ("linux", 2), ("linux", 3), ("mac", 0), ("mac", 1),
+    ]  # fmt: skip
+    assert sum(used(postgres, schema)) == 6
+    queue.complete(items)
+    assert sum(used(postgres, schema)) == 0
+    assert len(queue.claim(99, select=Query())) == 4
+
+
+def test_totals_that_were_forgotten_are_made_again(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    """Maintenance removes totals that nothing counts in; channels know them by number."""
+    hr.create_limit({"os": ANY}, 1)
+    queue = fill(hr, {"os": "mac"}, {"os": "linux"})
+    postgres.execute(f"delete from {schema}.bucket")
+    assert len(queue.claim(9, select=Query())) == 2
+    assert used(postgres, schema) == [1, 1]
+    assert queue.claim(9, select=Query()) == []
