@@ -113,13 +113,9 @@ class Limits:
         """Whether there is any rule about such items of a queue."""
         return any(kept.on == on for kept in self._about(queue))
 
-    def has_rate(self, queue: str) -> bool:
-        """Whether any rule of a queue is a rate."""
-        return any(kept.measure.startswith(RATE) for kept in self._about(queue))
-
     def has_rates(self, queue: str) -> bool:
         """Whether any rule about a queue is about how many in some time."""
-        return any(of in (ALL, queue) and measure.startswith(RATE) for of, _, measure in self._kept)
+        return any(kept.measure.startswith(RATE) for kept in self._about(queue))
 
     def has_totals(self, scope: str, on: Subject) -> bool:
         """Whether any rule of a scope (a queue, or ``ALL``) looks at how many there are."""

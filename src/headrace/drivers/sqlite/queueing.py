@@ -81,7 +81,7 @@ def _learn(store: SqliteStore, name: str) -> Steps[QueueRow | None]:
 
 def _note_rate(store: SqliteStore, queue: QueueRow, limits: Limits) -> None:
     """Remember whether the next claim on a queue begins by waiting for the disk."""
-    if queue.limits and limits.has_rate(queue.name):
+    if queue.limits and limits.has_rates(queue.name):
         if len(store.rated_queues) > MOST_KNOWN:
             store.rated_queues.clear()
         store.rated_queues.add(queue.name)

@@ -1,1 +1,0 @@
--- Files of channels that wait for room are SQLite's.
