@@ -232,6 +232,9 @@ INSERTS_ON_POSTGRES = {
     "claim_at_once",
     "claim_in_turn",
     "complete_at_once",
+    "complete_counted",
+    "bind_channels",
+    "flush",
     "take_receipt",
     "close_queue",
 } | {"add_unnumbered", "keep_waiter", "set_clock", "stage_batch", "stage_documents"}
