@@ -103,6 +103,37 @@ def test_a_claim_that_buries_a_record_waits_for_the_disk(sqlite_url: str) -> Non
     assert modes == [2]
 
 
+def test_a_claim_under_a_rate_waits_for_the_disk(sqlite_url: str) -> None:
+    """It must not be forgotten how many there were; how many there are nobody holds after a crash.
+
+    That is known before a claim begins, except the first: no claim is made twice for it.
+    """
+    seen: list[tuple[object, int]] = []
+    with headrace.connect(sqlite_url) as hr:
+        ours = hr._store.connections
+
+        def look(operation: str, point: object) -> None:
+            if operation == "claim_items" and point in (0, "commit"):
+                seen.append((point, ours._writer.execute("pragma synchronous").fetchone()[0]))
+
+        def claim() -> list[tuple[object, int]]:
+            seen.clear()
+            assert len(hr.queue("q").claim(2)) == 2
+            return list(seen)
+
+        relaxed, synced = [(0, 1), ("commit", 1)], [(0, 2), ("commit", 2)]
+        hr.push_many("q", range(12))
+        hr.create_limit(None, 100, queue="q")
+        hr._store.probe = look
+        assert claim() == claim() == relaxed
+        rate = hr.create_limit(None, 100, queue="q", per=3600)
+        assert claim() == [(0, 1), *synced]
+        assert claim() == synced
+        hr.delete_limit(rate.id)
+        assert claim() == synced
+        assert claim() == relaxed
+
+
 def test_no_connection_checkpoints_by_itself(sqlite_url: str) -> None:
     """Decided against a bug of SQLite: see ``drivers/sqlite/connections.py``."""
     with headrace.connect(sqlite_url) as hr:

@@ -61,6 +61,30 @@ def test_scopes_and_measures_are_apart():
     assert not limits.concerns("other", has_channels=False)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=6),
+    st.lists(st.integers(-1, 6), min_size=3, max_size=3),
+    st.integers(0, 3),
+)
+def test_all_have_room_together_if_each_has_after_the_others(wanted, numbers, used):
+    """What is taken at once is what would have been taken one by one."""
+    patterns = {"x": SYSTEMS, "y": EVERYTHING, "z": KeyValues.of({"os": "a"})}
+    limits = Limits(
+        Rule(id=id, pattern=pattern, limit=limit)
+        for (id, pattern), limit in zip(patterns.items(), numbers, strict=True)
+    )
+    names = {word: KeyValues.of({"os": word}).form for word in "abc"}
+    some = [(limits.bounds("q", names[word], "running"), count) for word, count in wanted if count]
+    totals = {bucket: used for bounds, _ in some for bucket in bounds.counted}
+    together, apart = Room(totals), Room(totals)
+    fits = True
+    for bounds, count in some:
+        fits = fits and apart.fits(bounds) >= count
+        apart.take(bounds, count)
+    assert together.take_all(some) == fits
+    assert (together.used, together.taken) == ((apart.used, apart.taken) if fits else (totals, {}))
+
+
 def test_room_is_what_the_narrowest_limit_leaves():
     limits = Limits(
         [Rule(id="a", pattern=SYSTEMS, limit=3), Rule(id="b", pattern=EVERYTHING, limit=5)]

@@ -1023,7 +1023,7 @@ MUTANTS = (
     Mutant(
         "what is completed together keeps its slots",
         contract("sqlite", "LimitClaim", "several_at_once"),
-        (Patch(f"{CLAIMS}._complete_all", "ledger.ended_out", "ledger.last_in_line and bool"),),
+        (Patch(f"{CLAIMS}._complete_all", '["key_values"] for row in rows', "[0] for row in ()"),),
     ),
     Mutant(
         "a dropped queue keeps its slots",
@@ -1067,6 +1067,28 @@ MUTANTS = (
         (Patch(f"{POSTGRES}.limited:counting", "queue.limits if limits", "0 if limits"),),
     ),
     Mutant(
+        "the short way to claim on SQLite counts nothing",
+        contract("sqlite", "LimitClaim", "rule_about_everything"),
+        (
+            Patch(
+                "headrace.drivers.sqlite.queueing:claim_at_once",
+                "if admission is not None and items:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "the short way to claim on SQLite takes more than fits",
+        contract("sqlite", "LimitClaim", "rule_about_everything"),
+        (
+            Patch(
+                "headrace.drivers.sqlite.queueing:claim_at_once",
+                "if admission.fits(None) < take.count:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
         "the short way to complete gives nothing back",
         contract("postgres", "LimitClaim", "no_more_than_fits", "plain"),
         (Patch(f"{POSTGRES}.item_claims:_complete", "if queue.limits:", "if False:"),),
@@ -1107,6 +1129,21 @@ MUTANTS = (
         "a claim that waits is not noted",
         contract("sqlite", "LimitClaim", "who_waits", "settled"),
         (Patch(f"{QUEUES}.admission:Admission.close", "if not is_short:", "if is_short:"),),
+    ),
+    Mutant(
+        "nobody waits for what is in files",
+        contract("sqlite", "LimitCrowd", "who_waits", "settled"),
+        (Patch(f"{QUEUES}.filing:Filing.write", "is_short and self._has_files", "False"),),
+    ),
+    Mutant(
+        "files outlive the rules that filled them",
+        contract("sqlite", "LimitCrowd", "who_waits", "overridden"),
+        (Patch(f"{QUEUES}.limits:LimitRules._change", "if self.files:", "if False:"),),
+    ),
+    Mutant(
+        "files never open",
+        contract("sqlite", "LimitCrowd", "room_is_for_whoever"),
+        (SqlPatch("sqlite", "open_files", "< f.most", "> f.most"),),
     ),
     Mutant(
         "counters are not counted by a new rule",

@@ -113,6 +113,7 @@ HOT: dict[str, dict[str, Any]] = {
     "extend_counter": {"session": "s-7", "lease": 5, "now": 5},
     "drop_counters": {"sessions": ["s-7", "s-8"]},
     "ended_counters": {"now": TS + 10, "limit": 10},
+    "overdue": {"queue": 7, "now": TS + 10},
     "find_lock": {"key_values": "k-7"},
     "load_lock": {"key_values": "k-7"},
     "lock_line": {"key_values": "k-7"},
@@ -146,6 +147,14 @@ HOT_ON_SQLITE: dict[str, dict[str, Any]] = {
     },
     "note_claim": {"id": 7, "range": "1-1..1-1", "now": 5},
     "claim_first": {"queue": 7, "token": "t", "worker": None, "lease": 5, "count": 10, "now": 5},
+    "open_files": {"queue": 7},
+    "file_channels": {"channel": 7, "queue": 7, "bucket": 7, "most": 2},
+    "unfile_channels": {"channels": [7, 8]},
+    "drop_files": {"ids": [7, 8]},
+    "await_files": {"queue": 7},
+    "await_filed": {"queue": 7},
+    "unfile_queues": {"queues": [7, 8]},
+    "remove_files": {"queues": [7, 8]},
 }
 # Only PostgreSQL has these.
 HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
@@ -213,7 +222,7 @@ BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_end
     ),
     *("change_buckets", "mark_buckets"),
 }
-INSERTS_ON_SQLITE = {"count_push"}
+INSERTS_ON_SQLITE = {"count_push", "add_files"}
 INSERTS_ON_POSTGRES = {
     "append",
     "claim_next",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.keyvalues import KeyValues
 from headrace.model.typed import ANY, HIGHEST, LOWEST, Type, Value
 
 if TYPE_CHECKING:
-    from headrace.model.patterns import MatchQuery
     from headrace.model.queries import Query
     from headrace.model.selections import KeyQuery, Selection
 
@@ -51,15 +51,19 @@ class Matcher:
 
 
 class PatternMatcher:
-    """A match query, to be asked of many patterns."""
+    """A match query, to be asked of many patterns: what is asked of each key, and of how many."""
 
-    __slots__ = ("_fewest", "_most", "_tests", "query")
+    __slots__ = ("_fewest", "_most", "_tests")
 
-    def __init__(self, query: MatchQuery) -> None:
-        self.query = query
-        self._tests = {key: _value_test(asked) for key, asked in query.key_values.items()}
-        self._fewest = query.min_keys or 0
-        self._most = len(self._tests) if query.max_keys is None else query.max_keys
+    def __init__(
+        self,
+        asked: Mapping[str, KeyQuery],
+        min_keys: int | None = None,
+        max_keys: int | None = None,
+    ) -> None:
+        self._tests = {key: _known_test(query) for key, query in asked.items()}
+        self._fewest = min_keys or 0
+        self._most = len(self._tests) if max_keys is None else max_keys
 
     def __call__(self, pattern: KeyValues) -> bool:
         if not self._fewest <= len(pattern) <= self._most:
@@ -118,6 +122,12 @@ def _value_test(asked: KeyQuery) -> ValueTest:
         is_equal = _equal_test(asked)
         return lambda stored: not is_equal(stored)
     return _range_test(asked)
+
+
+@lru_cache(maxsize=2**12)
+def _known_test(asked: KeyQuery) -> ValueTest:
+    """The test of a value, kept: channels have many values in common."""
+    return _value_test(asked)
 
 
 def _equal_test(asked: KeyQuery) -> ValueTest:

@@ -7,7 +7,7 @@ measure is ``running``, ``enqueued`` or ``rate/<milliseconds>``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.model.keyvalues import KeyValues
@@ -55,19 +55,33 @@ class Bound(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The buckets that items of a channel count in, in their order, and what is checked."""
+    """The buckets that items of a channel count in, in their order, and what is checked.
+
+    ``buckets`` are all that have to be locked for it.
+    """
 
     counted: tuple[Bucket, ...] = ()
     checked: tuple[Bound, ...] = ()
+    buckets: frozenset[Bucket] = frozenset()
 
-    @property
-    def buckets(self) -> frozenset[Bucket]:
-        """All that have to be locked for it."""
-        checked = (bound.bucket for bound in self.checked if bound.limit > 0)
-        return frozenset((*self.counted, *checked))
+    @classmethod
+    def of(cls, counted: Iterable[Bucket], checked: Sequence[Bound]) -> Bounds:
+        """What holds for items that count in these buckets, and are checked so."""
+        ordered = tuple(sorted(counted))
+        limited = (bound.bucket for bound in checked if bound.limit > 0)
+        return cls(ordered, tuple(checked), frozenset((*ordered, *limited)))
 
 
 UNBOUND = Bounds()
+
+
+class Kept(NamedTuple):
+    """The rules of a scope (a queue, or ``ALL``) whose totals are of one measure."""
+
+    scope: str
+    on: Subject
+    measure: str
+    rules: Rules
 
 
 class Limits:
@@ -79,29 +93,38 @@ class Limits:
         kept: dict[tuple[str, Subject, str], list[Rule]] = {}
         for rule in self.rules.values():
             kept.setdefault((rule.scope, rule.on, rule.measure), []).append(rule)
-        self._kept = {
-            (queue, on, measure): Rules(some) for (queue, on, measure), some in kept.items()
-        }
+        self._kept: dict[str, list[Kept]] = {}
+        for (scope, on, measure), some in sorted(kept.items(), key=lambda one: one[0]):
+            self._kept.setdefault(scope, []).append(Kept(scope, on, measure, Rules(some)))
+        # The scopes of rules that apply to items in no channel.
+        self._open_scopes = {rule.scope for rule in self.rules.values() if not rule.pattern}
+        # No other keys of a channel matter to any rule.
+        patterns = [rule.pattern for rule in self.rules.values()]
+        patterns += [each.pattern for rule in self.rules.values() for each in rule.overrides]
+        self._keys = {key for pattern in patterns for key in pattern.all}
         self._known: dict[tuple[str, str | None, Subject], Bounds] = {}
+
+    def _about(self, queue: str) -> Iterator[Kept]:
+        """The rules about a queue, and those about all."""
+        yield from self._kept.get(ALL, ())
+        yield from self._kept.get(queue, ())
 
     def has(self, queue: str, on: Subject) -> bool:
         """Whether there is any rule about such items of a queue."""
-        return any(about == on and of in (ALL, queue) for of, about, _ in self._kept)
+        return any(kept.on == on for kept in self._about(queue))
 
     def has_rates(self, queue: str) -> bool:
         """Whether any rule about a queue is about how many in some time."""
-        return any(of in (ALL, queue) and measure.startswith(RATE) for of, _, measure in self._kept)
+        return any(kept.measure.startswith(RATE) for kept in self._about(queue))
 
     def has_totals(self, scope: str, on: Subject) -> bool:
         """Whether any rule of a scope (a queue, or ``ALL``) looks at how many there are."""
-        return (scope, on, on) in self._kept
+        return any(kept.measure == on for kept in self._kept.get(scope, ()))
 
     def concerns(self, queue: str, *, has_channels: bool) -> bool:
         """Whether there is any rule that may apply to items of a queue."""
-        return any(
-            rule.queue in (None, queue) and (has_channels or not rule.pattern)
-            for rule in self.rules.values()
-        )
+        scopes = self._kept if has_channels else self._open_scopes
+        return ALL in scopes or queue in scopes
 
     def bounds(self, queue: str, channel: str | None, on: Subject) -> Bounds:
         """What holds for the items of a channel (its form), or for those in none."""
@@ -115,18 +138,23 @@ class Limits:
 
     def _work_out(self, queue: str, channel: str | None, on: Subject) -> Bounds:
         subject = EVERYTHING if channel is None else KeyValues.read(channel)
+        keys = [key for key in subject.all if key in self._keys]
+        if len(keys) < len(subject):
+            # What holds for it holds for many others, and is worked out once.
+            return self.bounds(queue, subject.only(keys).form if keys else None, on)
         counted: list[Bucket] = []
         checked: list[Bound] = []
-        for (of, about, measure), rules in sorted(self._kept.items(), key=lambda kept: kept[0]):
-            if about != on or of not in (ALL, queue):
+        for kept in self._about(queue):
+            if kept.on != on:
                 continue
-            found = rules.bounds(subject)
+            of, measure = kept.scope, kept.measure
+            found = kept.rules.bounds(subject)
             counted += [Bucket(of, measure, form) for form in found.counted]
             checked += [
                 Bound(check.rule, check.override, Bucket(of, measure, check.bucket), check.limit)
                 for check in found.checked
             ]
-        return Bounds(tuple(sorted(counted)), tuple(checked)) if counted or checked else UNBOUND
+        return Bounds.of(counted, checked) if counted or checked else UNBOUND
 
 
 NO_LIMITS = Limits()
@@ -165,6 +193,21 @@ class Room:
         """Nothing was taken after all."""
         self.used.subtract(self.taken)
         self.taken.clear()
+
+    def take_all(self, wanted: Sequence[tuple[Bounds, int]]) -> bool:
+        """Whether all these items have room together; then they are counted."""
+        needed: Counter[Bucket] = Counter()
+        for bounds, count in wanted:
+            for bucket in bounds.counted:
+                needed[bucket] += count
+        for bounds, count in wanted:
+            for bound in bounds.checked:
+                # What is checked is counted, unless nothing is let through at all.
+                if self.used[bound.bucket] + (needed[bound.bucket] or count) > bound.limit:
+                    return False
+        self.used.update(needed)
+        self.taken.update(needed)
+        return True
 
     def take(self, bounds: Bounds, count: int) -> None:
         """So many more are counted."""

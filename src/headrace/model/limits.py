@@ -172,5 +172,7 @@ def check_override(rule: KeyValues, override: KeyValues, path: str = "") -> None
 
 def _check(rule: Rule, override: Override | None, subject: KeyValues) -> Check:
     limited = override or rule
-    bucket = subject.only(limited.pattern).form
+    pattern = limited.pattern
+    # Without any, what it applies to has its very values.
+    bucket = subject.only(pattern).form if pattern.has_any else pattern.form
     return Check(rule.id, override.id if override else None, bucket, limited.limit)

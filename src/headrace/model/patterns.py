@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 import msgspec
@@ -45,11 +46,7 @@ class MatchQuery(msgspec.Struct, frozen=True):
         """The patterns that apply to such key-values: by the very values, or by any."""
         with step("", InvalidQuery):
             found = KeyValues.of(subject, "KeyValues", allow_any=True)
-        asked = {
-            key: KeyQuery(value, "=", LOWEST if value == ANY else value.type, HIGHEST)
-            for key, value in found.all.items()
-        }
-        return cls(FrozenMap(asked), min_keys, max_keys)
+        return cls(FrozenMap(_asked_of(found, found.all)), min_keys, max_keys)
 
     def __post_init__(self) -> None:
         asked = key_queries(self.key_values)
@@ -65,7 +62,7 @@ class MatchQuery(msgspec.Struct, frozen=True):
 
     def compiled(self) -> PatternMatcher:
         """The query as a function of patterns, to be asked many times."""
-        return PatternMatcher(self)
+        return PatternMatcher(self.key_values, self.min_keys, self.max_keys)
 
     def to_json(self) -> dict[str, Any]:
         """Willow's JSON, as a parser would make it of the text."""
@@ -88,6 +85,16 @@ class MatchQuery(msgspec.Struct, frozen=True):
             refuse(InvalidQuery, "KeyValues", "is missing.")
         asked = read_key_queries(found["KeyValues"], has_comparison=False)
         return cls(asked, found.get(f"Min{_COUNTS}"), found.get(f"Max{_COUNTS}"))
+
+
+def _asked_of(subject: KeyValues, keys: Container[str]) -> dict[str, KeyQuery]:
+    """What is asked, under some keys, of the patterns that apply: the very value, or any."""
+    return {key: _equal_to(value) for key, value in subject.all.items() if key in keys}
+
+
+@lru_cache(maxsize=2**12)
+def _equal_to(value: Value) -> KeyQuery:
+    return KeyQuery(value, "=", LOWEST if value == ANY else value.type, HIGHEST)
 
 
 def pattern_order(pattern: KeyValues) -> tuple[Any, ...]:
@@ -144,8 +151,11 @@ class PatternIndex:
 
     def applying(self, subject: KeyValues) -> list[str]:
         """The ids of the patterns that apply to typed key-values, in the order of a visit."""
-        fits = MatchQuery.of(subject).compiled()
-        found = [(pattern, id) for id, pattern in self._near(subject) if fits(pattern)]
+        near = list(self._near(subject))
+        # Nobody asks about the other keys.
+        keys = {key for _, pattern in near for key in pattern.all}
+        fits = PatternMatcher(_asked_of(subject, keys))
+        found = [(pattern, id) for id, pattern in near if fits(pattern)]
         return [id for _, id in sorted(found, key=lambda pair: (pattern_order(pair[0]), pair[1]))]
 
     def _near(self, subject: KeyValues) -> Iterator[tuple[str, KeyValues]]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from headrace.contract.items import PushCall, Pushed, PushOutcome, Take, Taking
 from headrace.contract.op import Steps
+from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.claims import refused, taking
 from headrace.drivers.relational.queues.ledger import Ledger
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
 from headrace.drivers.relational.queues.turning import take_turns
 from headrace.drivers.relational.sql import Announce
 from headrace.model.items import place_of, rank_of
+from headrace.model.limiting import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from headrace.drivers.sqlite.store import SqliteStore
@@ -77,16 +79,35 @@ def _learn(store: SqliteStore, name: str) -> Steps[QueueRow | None]:
     return queue
 
 
+def _note_rate(store: SqliteStore, queue: QueueRow, limits: Limits) -> None:
+    """Remember whether the next claim on a queue begins by waiting for the disk."""
+    if queue.limits and limits.has_rates(queue.name):
+        if len(store.rated_queues) > MOST_KNOWN:
+            store.rated_queues.clear()
+        store.rated_queues.add(queue.name)
+    else:
+        store.rated_queues.discard(queue.name)
+
+
 def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]:
     """The steps of a claim that hopes to find enough in line."""
 
     def steps() -> Steps[Taking]:
         queue = yield from store.queue_row(take.queue)
-        if queue.info.has_channels or take.select is not None or queue.limits:
-            return (yield from store.claim_steps(take, is_repeat=False))
+        limits = (yield from store.limits_of(queue)) if queue.limits else NO_LIMITS
+        _note_rate(store, queue, limits)
+        if queue.info.has_channels or take.select is not None:
+            return (yield from store.claim_open(take, queue))
         refusal = refused(queue, take)
         if refusal is not None:
             return refusal
+        admission: Admission | None = None
+        if queue.limits and limits.has(queue.name, "running"):
+            admission = Admission(store.sql, queue, limits, may_outlive=store.may_outlive)
+            yield from admission.open([None])
+            if admission.fits(None) < take.count:
+                # Leases that are over, of items or counters, may hold the room.
+                return (yield from store.claim_rest(take, queue, 0))
         settings = queue.settings
         lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
         rows = yield store.sql.claim_first(
@@ -102,6 +123,9 @@ def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]
         ledger = Ledger(store.sql)
         ledger.count(queue, pending=-len(items), active=len(items), picked=len(items))
         yield from ledger.write()
+        if admission is not None and items:
+            admission.take(None, len(items))
+            yield from admission.close(is_short=False)
         if len(items) == take.count:
             return taking(queue, items, None)
         # Planned items that are due, leases to end, or nothing at all.

@@ -30,6 +30,8 @@ _FILE = Statement("file", "PRAGMA database_list", {})
 class SqliteSession(Session):
     """Operations on a connection that holds the write lock."""
 
+    files = True
+
     def __init__(self, store: SqliteStore) -> None:
         super().__init__(
             name=store.name,

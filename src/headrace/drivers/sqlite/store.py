@@ -60,7 +60,7 @@ from headrace.waking.bell import Waiter
 T = TypeVar("T")
 
 DIALECT = Dialect(
-    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick")
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick", "filing")
 )
 
 
@@ -73,6 +73,9 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
 
     name = "sqlite"
     sorts = True
+    files = True
+    # WAL takes no network: whoever has an item goes down with the machine that has the file.
+    may_outlive = False
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,
@@ -105,6 +108,8 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         # Queues as they were last seen.
         self.known_queues: dict[str, QueueRow] = {}
         self.walks = Walks()
+        # Queues with rates, as they were last seen: their claims wait for the disk.
+        self.rated_queues: set[str] = set()
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
@@ -126,6 +131,10 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         self, calls: Sequence[PushCall]
     ) -> Callable[[], Steps[list[PushOutcome]]] | None:
         return queueing.push_at_once(self, calls)
+
+    def is_relaxed(self, queue: str) -> bool:
+        # A transaction that insists in its middle has to be begun again.
+        return queue not in self.rated_queues
 
     def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
         return queueing.claim_at_once(self, take)

@@ -22,6 +22,7 @@ from headrace.testing.contract.diagnoses import DiagnosisContract
 from headrace.testing.contract.keys import KeyContract
 from headrace.testing.contract.limit_claims import LimitClaimContract
 from headrace.testing.contract.limit_clients import LimitClientContract
+from headrace.testing.contract.limit_crowds import LimitCrowdContract
 from headrace.testing.contract.limit_pushes import LimitPushContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
 from headrace.testing.contract.lives import LiveContract
@@ -116,6 +117,7 @@ CONTRACTS: tuple[type[Contract], ...] = (
     FillingContract,
     LimitRuleContract,
     LimitClaimContract,
+    LimitCrowdContract,
     LimitPushContract,
     LimitClientContract,
     SinkContract,
@@ -157,6 +159,7 @@ __all__ = [
     "KeyContract",
     "LimitClaimContract",
     "LimitClientContract",
+    "LimitCrowdContract",
     "LimitPushContract",
     "LimitRuleContract",
     "LiveContract",

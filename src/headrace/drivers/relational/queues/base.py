@@ -32,6 +32,9 @@ class QueueBase(Topics):
     # Whether channels that have become empty are taken out of the turns at once. It locks them,
     # so a transaction of the user's does not: that may last.
     retires = True
+    # Whether channels that wait for room are put into files. It is simple where there is one
+    # writer at a time.
+    files = False
 
     def ledger(self) -> Ledger:
         """An empty ledger."""

@@ -28,13 +28,15 @@ class Buckets:
         self._now = now
         self._holds_some = holds_some
         self._ids: dict[Bucket, int] = {}
+        self._names: dict[int, Bucket] = {}
         self._marks: dict[Bucket, Marks] = {}
 
     def lock(self, wanted: Iterable[Bucket]) -> Steps[dict[Bucket, int]]:
         """Lock totals that are not locked yet; what they are, without those that could not be."""
-        names = sorted(bucket.name for bucket in set(wanted) - set(self._ids))
-        if not names:
+        missing = {bucket.name: bucket for bucket in wanted if bucket not in self._ids}
+        if not missing:
             return {}
+        names = sorted(missing)
         lock = self._sql.lock_free_buckets if self._holds_some else self._sql.lock_buckets
         rows = yield lock(names=names)
         if len(rows) < len(names):
@@ -43,11 +45,20 @@ class Buckets:
             yield from add_buckets(self._sql, (name for name in names if name not in known))
             rows = yield lock(names=names)
         self._holds_some = True
-        found = {Bucket.read(row["name"]): row for row in rows}
+        found = {missing[row["name"]]: row for row in rows}
         self._ids |= {bucket: row["id"] for bucket, row in found.items()}
+        self._names |= {row["id"]: bucket for bucket, row in found.items()}
         return {
             bucket: self._total(bucket, row["used"], row["marks"]) for bucket, row in found.items()
         }
+
+    def id_of(self, bucket: Bucket) -> int | None:
+        """The number of a total, if it is locked."""
+        return self._ids.get(bucket)
+
+    def bucket_of(self, id: int) -> Bucket | None:
+        """A total by its number, if it is locked."""
+        return self._names.get(id)
 
     def has(self, wanted: Iterable[Bucket]) -> bool:
         """Whether all of them are locked."""

@@ -11,6 +11,7 @@ from headrace.contract.items import Take
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.admission import Admission, channels_of
 from headrace.drivers.relational.queues.channels import ChannelLooks
+from headrace.drivers.relational.queues.filing import Filing
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.selections import (
     UNSORTED,
@@ -39,6 +40,8 @@ class Chosen(NamedTuple):
     served: Sequence[int] = ()
     # When the next channel that is held is so no longer.
     next_at: int | None = None
+    # Channels that wait for room.
+    filing: Filing | None = None
 
 
 class ChannelClaims(ChannelLooks, SelectionLooks):
@@ -71,13 +74,31 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
     def _but(self, walk: Walk, take: Take, count: int) -> Steps[Chosen]:
         """The next items that are not in channels which are known to be held."""
         queue = walk.queue
-        is_plain = not queue.settings.serial and not walk.held and walk.admission is None
-        if take.select is None and is_plain:
-            found = yield self.sql.first_items(queue=queue.id, limit=count)
-            return Chosen([item_of(row, queue.name) for row in found])
+        if take.select is None and not queue.settings.serial and not walk.held:
+            found = yield from self._first(walk, count)
+            if found is not None:
+                return Chosen([item_of(row, queue.name) for row in found])
         if take.select is not None and take.order == "fair":
             return (yield from self._in_turn(walk, take.quantum, count))
         return (yield from self._in_line(walk, take.select, count))
+
+    def _first(self, walk: Walk, count: int) -> Steps[Sequence[Row] | None]:
+        """The first items in line, whatever their channels, unless limits tell those apart."""
+        queue, admission = walk.queue, walk.admission
+        if admission is None:
+            found: Sequence[Row] = yield self.sql.first_items(queue=queue.id, limit=count)
+            return found
+        if queue.info.has_channels:
+            return None
+        if None not in (yield from admission.open([None])):
+            return []
+        room = min(admission.fits(None), count)
+        found = yield self.sql.first_items(queue=queue.id, limit=room)
+        if any(row["key_values"] is not None for row in found):
+            # The queue has just got its first channel.
+            return None
+        admission.take(None, len(found))
+        return found
 
     def _held_channels(self, queue: QueueRow) -> Steps[dict[str, int]]:
         """Channels that are held, and until when."""
@@ -112,7 +133,7 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             found += yield from self._ask_channels(
                 walk, sharing, sharing.hungry, sharing.share, found
             )
-        return Chosen(found, [walk.ids[name] for name in sharing.served])
+        return Chosen(found, [walk.ids[name] for name in sharing.served], filing=walk.filing)
 
     def _walk(
         self, queue: QueueRow, take: Take, held: Mapping[str, int], admission: Admission | None
@@ -120,16 +141,25 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
         select = take.select
         if select is None or take.order != "fair":
             return Walk(queue, select, held, admission)
+        filing: Filing | None = None
+        open_files: list[int] = []
+        if self.files and admission is not None:
+            filing = Filing(self.sql, queue, select, has_files=admission.has_files)
+            open_files = yield from filing.lanes()
         if self.sorts and not selects_all(select):
             selection = yield from find_selection(self.sql, queue, select)
             if selection is not None:
                 lanes = yield from sorted_lanes(self.sql, queue, selection)
-                return Walk(queue, None, held, admission, lanes)
+                return Walk(queue, None, held, admission, (*lanes, *open_files), filing=filing)
         lanes = yield from all_lanes(self.sql, queue)
+        lanes += open_files
         if selects_all(select):
-            return Walk(queue, None, held, admission, lanes)
-        began = BOTTOM if self.walks is None else self.walks.start(queue.id, select)
-        return Walk(queue, select, held, admission, lanes, began)
+            return Walk(queue, None, held, admission, lanes, filing=filing)
+        began = BOTTOM
+        if self.walks is not None and not open_files:
+            # Who comes from a file may have had its turn long ago.
+            began = self.walks.start(queue.id, select)
+        return Walk(queue, select, held, admission, lanes, began, filing)
 
     def _ask_channels(
         self,
@@ -147,6 +177,10 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             open_ones = yield from walk.admission.open(channels)
             asked = [name for name in channels if name in open_ones]
             limit = each * len(asked)
+            if walk.filing is not None and len(asked) < len(channels):
+                for name in channels:
+                    if name not in open_ones:
+                        walk.filing.note(walk.ids[name], walk.admission.file_of(name))
         known = set(asked)
         rows: Sequence[Any] = ()
         if asked:
@@ -167,17 +201,23 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
         """The next channels in the order of turns that are selected and may give something."""
         while len(walk.waiting) < count and not walk.is_over:
             limit = walk.next_page(count)
+            lanes = walk.open_lanes()
             pages = yield tuple(
                 self.sql.next_channels(
                     queue=walk.queue.id, lane=lane, after=walk.after, limit=limit
                 )
-                for lane in walk.lanes
+                for lane in lanes
             )
             page = merged(pages, limit)
             if page:
                 walk.after = page[-1]["turn"]
             walk.is_over = len(page) < limit
-            selected = [row for row in page if walk.selects(row["key_values"])]
+            strays = walk.strays(page, lanes, pages)
+            selected = [
+                row
+                for row in page
+                if row["channel"] not in strays and walk.selects(row["key_values"])
+            ]
             if selected and walk.first is None:
                 walk.first = selected[0]["turn"]
             rows = [row for row in selected if row["key_values"] not in walk.held]
@@ -257,12 +297,14 @@ class Walk:
         admission: Admission | None,
         lanes: Sequence[int] = (UNSORTED,),
         began: int = BOTTOM,
+        filing: Filing | None = None,
     ) -> None:
         self.queue = queue
         self.held = held
         self.admission = admission
         self.lanes = lanes
         self.select = select
+        self.filing = filing
         self.began = self.after = began
         self.first: int | None = None
         self.is_over = not lanes
@@ -278,7 +320,23 @@ class Walk:
         """The same from the bottom of the turns."""
         if self.admission is not None:
             self.admission.start_again()
-        return Walk(self.queue, self.select, self.held, self.admission, self.lanes)
+        if self.filing is not None:
+            self.filing.start_again()
+        return Walk(
+            self.queue, self.select, self.held, self.admission, self.lanes, filing=self.filing
+        )
+
+    def open_lanes(self) -> Sequence[int]:
+        """Where channels may be that there is room for."""
+        if self.filing is None or self.admission is None:
+            return self.lanes
+        return self.filing.still_open(self.lanes, self.admission.has_room)
+
+    def strays(
+        self, page: Sequence[Row], lanes: Sequence[int], pages: Sequence[Sequence[Row]]
+    ) -> Collection[int]:
+        """Channels in files that are not selected."""
+        return () if self.filing is None else self.filing.strays(page, lanes, pages)
 
     def next_page(self, count: int) -> int:
         """How many channels to look at: more each time, since few seem to be selected."""

@@ -28,6 +28,10 @@ MOST_EXPIRED = 1000
 class Claims(ChannelClaims, Pushes):
     """Items go out, and are settled."""
 
+    # Whether who has items may live on after a crash that the database has forgotten them in.
+    # Where all are on one machine, nobody does.
+    may_outlive = True
+
     def claim_items(self, take: Take) -> Op[Taking]:
         runs = 0
 
@@ -40,10 +44,14 @@ class Claims(ChannelClaims, Pushes):
         return Op(
             "claim_items",
             steps,
-            relaxed=True,
+            relaxed=self.is_relaxed(take.queue),
             repeatable=True,
             alone=self.claim_items_at_once(take),
         )
+
+    def is_relaxed(self, queue: str) -> bool:
+        """Whether claims on a queue begin without waiting for the disk. Some insist later."""
+        return True
 
     def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]] | None:
         """The claim without a transaction around it, if the database can."""
@@ -56,6 +64,10 @@ class Claims(ChannelClaims, Pushes):
             found = yield self.sql.held_items(queue=queue.id, token=take.token)
             if found:
                 return taking(queue, [item_of(row, queue.name) for row in found], None)
+        return (yield from self.claim_open(take, queue))
+
+    def claim_open(self, take: Take, queue: QueueRow) -> Steps[Taking]:
+        """A claim on a queue that was entered."""
         refusal = refused(queue, take)
         if refusal is not None:
             return refusal
@@ -80,6 +92,8 @@ class Claims(ChannelClaims, Pushes):
             due = yield from self._next_due(queue, items, chosen.next_at)
         if admission is not None:
             room_at = yield from admission.close(is_short=len(items) < count)
+        if chosen.filing is not None:
+            yield from chosen.filing.write(chosen.served, is_short=len(items) < count)
         due = min((time for time in (due, room_at) if time is not None), default=None)
         return taking(queue, items, due)
 
@@ -88,15 +102,23 @@ class Claims(ChannelClaims, Pushes):
         limits = yield from self.limits_of(queue)
         if not limits.has(queue.name, "running"):
             return None
-        # Leases that are over hold room.
-        ended = yield from self._end_leases(queue, MOST_EXPIRED)
-        freed, woken = 0, set[str]()
-        if not ended:
-            # Totals are locked once; the next claim does what is left.
+        [over] = yield self.sql.overdue(queue=queue.id, now=queue.now)
+        freed = 0
+        if over["leases"]:
+            # They hold room. Totals are locked once; the next claim does what is left.
+            freed = len((yield from self._end_leases(queue, MOST_EXPIRED)))
+        if over["counters"] and not freed:
             freed, woken = yield from end_leases(self.sql, limits, queue.now, MOST_EXPIRED)
-        if woken:
             yield Announce(frozenset(f"queue/{name}" for name in woken))
-        return Admission(self.sql, queue, limits, holds_some=bool(ended or freed))
+        may_outlive = self.may_outlive
+        return Admission(
+            self.sql,
+            queue,
+            limits,
+            holds_some=freed > 0,
+            may_outlive=may_outlive,
+            has_files=bool(over["files"]),
+        )
 
     def _taken(self, item: ItemState, queue: QueueRow, take: Take) -> ItemState:
         lease = rules.lease_ms(queue.settings, take.lease_ms, item)
@@ -208,8 +230,7 @@ class Claims(ChannelClaims, Pushes):
         for token, items in tokens.items():
             rows = yield self.sql.complete_items(queue=queue.id, ids=items, token=token)
             gone |= {row["id"] for row in rows}
-            for row in rows:
-                ledger.ended_out(queue, row["key_values"])
+            ledger.ended_out(queue, (row["key_values"] for row in rows))
         ledger.count(queue, active=-len(gone), processed=len(gone))
         if gone and queue.settings.is_limited:
             ledger.announced.add(room_word(queue.name))

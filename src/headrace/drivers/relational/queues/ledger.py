@@ -8,7 +8,7 @@ errors, and one row of counts per queue.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -106,9 +106,11 @@ class Ledger:
         if queue.settings.serial and before is not None and unblocks(before, after):
             self.announced.add(f"queue/{queue.name}")
 
-    def ended_out(self, queue: QueueRow, channel: str | None) -> None:
-        """An item that was out has gone, by a statement of its own."""
-        self.totals.shift(queue, channel, running=-1, enqueued=-1)
+    def ended_out(self, queue: QueueRow, channels: Iterable[str | None]) -> None:
+        """Items that were out have gone, by a statement of its own: the channel of each."""
+        if queue.limits:
+            for channel, count in Counter(channels).items():
+                self.totals.shift(queue, channel, running=-count, enqueued=-count)
 
     def add(
         self, queue: QueueRow, document: rules.Document, now: int, *, must_come: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from headrace.drivers.relational.sql import Many, Row, Sql, Statement
 from headrace.model.keyvalues import KeyValues
@@ -23,9 +24,15 @@ def rules_of(rows: Iterable[Row]) -> Rulebook:
         first.setdefault(row["id"], row)
         mine = overrides.setdefault(row["id"], [])
         if row["override"] is not None:
-            pattern = KeyValues.read(row["override_values"])
+            pattern = _pattern(row["override_values"])
             mine.append(Override(id=row["override"], pattern=pattern, limit=row["override_most"]))
     return {id: _rule(row, overrides[id]) for id, row in first.items()}
+
+
+@lru_cache(maxsize=2**14)
+def _pattern(form: str) -> KeyValues:
+    """Most rules are as they were when they were read last."""
+    return KeyValues.read(form)
 
 
 def _rule(row: Row, overrides: Sequence[Override]) -> Rule:
@@ -34,7 +41,7 @@ def _rule(row: Row, overrides: Sequence[Override]) -> Rule:
     on: Subject = "enqueued" if measure == "enqueued" else "running"
     return Rule(
         id=row["id"],
-        pattern=KeyValues.read(row["key_values"]),
+        pattern=_pattern(row["key_values"]),
         limit=row["most"],
         overrides=tuple(overrides),
         queue=named(row["queue"]),

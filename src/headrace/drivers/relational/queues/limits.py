@@ -98,8 +98,8 @@ class LimitRules(QueueBase):
         """Change rules while nobody counts by them, and count what is there by the new ones."""
         sql = self.sql
         yield sql.close_limits()
-        [row], rows = yield sql.next_limit_version(), sql.list_limits(after="", limit=EVERY)
-        before = rules_of(rows)
+        [row] = yield sql.next_limit_version()
+        before = yield from self._rules_before(row["version"])
         after = edit(before)
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
         yield tuple(written(sql, sorted(changed), after))
@@ -110,6 +110,10 @@ class LimitRules(QueueBase):
         )
         # In the order of their ids, whoever else does so: nobody is in the middle of it then.
         yield sql.close_queues(queues=[queue["id"] for queue in queues])
+        if self.files:
+            # What they wait for may be another limit now, or none.
+            ids = [queue["id"] for queue in queues]
+            yield sql.unfile_queues(queues=ids), sql.remove_files(queues=ids)
         limits = Limits(after.values(), row["version"])
         yield from self._recount(limits, {(rule.scope, rule.on) for rule in concerned}, queues)
         numbers = [
@@ -125,6 +129,13 @@ class LimitRules(QueueBase):
             yield Many.of(sql.set_queue_limits, numbers)
         yield Announce(frozenset({ROOM, *(f"queue/{queue['name']}" for queue in queues)}))
         return after
+
+    def _rules_before(self, version: int) -> Steps[Rulebook]:
+        """The rules as they were until this change, which made them have a version."""
+        known = self.known_limits
+        if known is not None and known.version == version - 1:
+            return known.rules
+        return rules_of((yield self.sql.list_limits(after="", limit=EVERY)))
 
     def _recount(
         self, limits: Limits, totals: Iterable[tuple[str, Subject]], queues: Sequence[Row]

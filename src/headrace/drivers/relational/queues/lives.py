@@ -128,6 +128,8 @@ class Lives(QueueBase):
             return live
         if queue.limits:
             yield from self._give_back_all(queue)
+        if self.files:
+            yield self.sql.remove_files(queues=[queue.id])
         yield (
             self.sql.remove_all_items(queue=queue.id),
             self.sql.remove_all_ended(queue=queue.id),

@@ -4,6 +4,14 @@
 -- See to it that no rule changes until the transaction ends.
 select headrace.enter_limits() as entered;
 
+-- name: overdue
+-- Whether a queue has items whose lease is over, and whether anybody has such counters. There are
+-- no files here.
+select exists (select 1 from headrace.item
+               where queue = :queue and state = 2 and lease_until <= :now) as leases,
+       exists (select 1 from headrace.counter where until <= :now) as counters,
+       false as files;
+
 -- name: close_limits
 -- Wait until nobody counts by the present rules, and keep everybody out until the transaction ends.
 select headrace.close_limits() as closed;

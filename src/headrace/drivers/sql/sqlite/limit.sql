@@ -4,6 +4,13 @@
 -- See to it that no rule changes until the transaction ends: there is one writer at a time.
 select 1 as entered;
 
+-- name: overdue
+-- Whether a queue has items whose lease is over, anybody such counters, and the queue files.
+select exists (select 1 from headrace_item
+               where queue = :queue and state = 2 and lease_until <= :now) as leases,
+       exists (select 1 from headrace_counter where until <= :now) as counters,
+       exists (select 1 from headrace_limit_file where queue = :queue) as files;
+
 -- name: close_limits
 -- Wait until nobody counts by the present rules.
 select 1 as closed;
