@@ -277,7 +277,7 @@ MUTANTS = (
         (
             Patch(
                 f"{TOPICS}._append_now",
-                "yield Finally((*statements, *moves, *self.notifications(next_seq)))",
+                "yield Finally((*statements, *moves))",
                 "yield from ((one,) for one in (*statements, *moves))",
             ),
             Patch(
@@ -400,8 +400,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "i.queue = target and i.token = claim_token",
-                "i.queue = target",
+                "item i\n        where i.id = any(items) and i.queue = target and i.token = claim_token",
+                "item i\n        where i.id = any(items) and i.queue = target",
             ),
         ),
     ),
