@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import random
-import statistics
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from bench import channel_ours, queue_ours
-from bench.players import Figures, Handle, stamped
+from bench.players import Handle, stamped
 
 from headrace import ANY, Item, where
 from headrace.contract.limits import RuleRow
+from headrace.contract.op import Op
 from headrace.core.limits import rule_of
 
 HANDLER_SECONDS = 0.02
 SETTLING_SECONDS = 0.3
-WATCH_SECONDS = (0.01, 0.04)
 FAR = 100_000
 """A limit that all workers together stay far away from."""
+
+Span = tuple[int, int]
 
 HELD, NEXT = ({"os": "linux", "role": role} for role in ("held", "next"))
 HOLDERS, WAITERS = (where(role=names["role"]) for names in (HELD, NEXT))
@@ -75,30 +75,42 @@ class Player(channel_ours.Player):
         threading.Event().wait()
 
     def work(self, concurrency: int, seconds: float) -> dict[str, Any]:
-        """Work for a while; when handlers began and ended, and from when to when it counts."""
-        spans: list[tuple[int, int]] = []
+        """Work for a while: from when to when it counts, when slots were taken and given back,
+        and when handlers began and ended."""
+        handlers: list[Span] = []
 
         def handle(item: Item) -> None:
             start = time.monotonic_ns()
             time.sleep(HANDLER_SECONDS)
-            spans.append((start, time.monotonic_ns()))
+            handlers.append((start, time.monotonic_ns()))
 
+        slots = self._watched()
         worker = self._hr.register_worker(self.queue, handle, concurrency=concurrency)
         time.sleep(SETTLING_SECONDS)
         start = time.monotonic_ns()
         time.sleep(seconds)
         end = time.monotonic_ns()
         worker.stop()
-        return {"start": start, "end": end, "spans": spans}
+        return {"start": start, "end": end, "slots": slots, "handlers": handlers}
 
-    def watch(self, limit: int, seconds: float) -> Figures:
-        """What part of the limit is free in the store, on average; how many wait in the end."""
-        time.sleep(SETTLING_SECONDS)
-        end = time.monotonic() + seconds
-        free: list[float] = []
-        while time.monotonic() < end:
-            time.sleep(random.uniform(*WATCH_SECONDS))
-            used = sum(usage.used for usage in self._hr.limit_usage("narrow", holders=0))
-            free.append(limit - used)
+    def _watched(self) -> list[Span]:
+        """From when to when items are out: from the answer to the claim to that to the settle."""
+        found: list[Span] = []
+        out: dict[int, int] = {}
+        store = self._hr._store  # noqa: SLF001
+
+        def run(op: Op[Any]) -> Any:
+            answer = type(store).run(store, op)
+            now = time.monotonic_ns()
+            if op.name == "claim_items":
+                out.update((item.id, now) for item in answer.items)
+            elif op.name == "settle":
+                found.extend((out.pop(settled.item), now) for settled in answer)
+            return answer
+
+        store.run = run
+        return found
+
+    def waiting(self) -> int:
         [stats] = self._hr.compute_stats(self.queue)
-        return {"free": statistics.fmean(free) / limit, "waiting": float(stats.pending)}
+        return stats.pending

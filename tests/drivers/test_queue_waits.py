@@ -22,6 +22,7 @@ from headrace.errors import (
     UnknownQueue,
 )
 from headrace.model.items import Document
+from headrace.waking import bell
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -56,6 +57,31 @@ def test_stop_waiting_ends_all_claims_of_a_queue(store_url: str) -> None:
         assert len(theirs.result(10)) == 1
         assert q.push(1).pushed == 1
         assert len(q.claim(wait=None)) == 1
+
+
+def test_news_of_other_queues_do_not_end_a_wait(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL all processes hear everything; who waits is left alone by what is not for it."""
+    monkeypatch.setattr(bell, "POLL", 60.0)
+    monkeypatch.setattr(bell.Bell, "ring", lambda self, topics: None)
+
+    async def hint(waiter: bell.Waiter) -> bool:
+        return await waiter.await_hint(0.05)
+
+    with headrace.connect(postgres_url) as hr:
+        waiters = [hr._store.waiter(f"queue/{name}") for name in "abb"]
+        try:
+            hr.push("a", 1)
+            assert waiters[0].wait(60)
+            assert not waiters[1].wait(0.05)
+            assert not asyncio.run(hint(waiters[2]))
+            hr.push("b", 1)
+            assert waiters[1].wait(60)
+            assert asyncio.run(waiters[2].await_hint(60))
+        finally:
+            for waiter in waiters:
+                waiter.close()
 
 
 def test_close_ends_all_claims(store_url: str) -> None:

@@ -593,6 +593,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "only this process hears of news",
+        contract("postgres", "room_in_a_total"),
+        (
+            Patch(
+                "headrace.drivers.postgres.transacting:Transacting._transact",
+                "if announced else ()",
+                "if not announced else ()",
+            ),
+        ),
+    ),
+    Mutant(
         "a claim by turns does not look at holds again",
         ("tests/interleaving/test_holds.py", "while_a_claim_is_under_way"),
         (

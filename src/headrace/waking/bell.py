@@ -23,8 +23,9 @@ class Source(Protocol):
         """The descriptor to wait on."""
         ...
 
-    def drain(self) -> None:
-        """Take what has come, without blocking; ``OSError`` if the source is dead."""
+    def drain(self) -> bool:
+        """Take what has come, without blocking, and say whether it may be for who waits here;
+        ``OSError`` if the source is dead."""
         ...
 
     def keep(self) -> None:
@@ -98,30 +99,49 @@ class Waiter:
 
     def wait(self, seconds: float) -> bool:
         """Wait for a hint, or for at most ``POLL`` seconds; whether a hint came."""
-        poller = select.poll()
-        for descriptor in self._descriptors():
-            poller.register(descriptor, select.POLLIN)
-        hints = poller.poll(max(0.0, min(seconds, POLL)) * 1000)
-        self._drain([descriptor for descriptor, _ in hints])
-        return bool(hints)
+        end = time.monotonic() + min(seconds, POLL)
+        while True:
+            poller = select.poll()
+            for descriptor in self._descriptors():
+                poller.register(descriptor, select.POLLIN)
+            hints = poller.poll(max(0.0, end - time.monotonic()) * 1000)
+            if self._drain([descriptor for descriptor, _ in hints]):
+                return True
+            if time.monotonic() >= end:
+                return False
 
     async def await_hint(self, seconds: float) -> bool:
         """``wait`` for a task."""
+        end = time.monotonic() + min(seconds, POLL)
+        while True:
+            readable = await self._readable(max(0.0, end - time.monotonic()))
+            if self._drain(readable):
+                return True
+            if time.monotonic() >= end:
+                return False
+
+    async def _readable(self, seconds: float) -> Collection[int]:
+        """The descriptors that have something, as soon as one has."""
         loop = asyncio.get_running_loop()
         hint = asyncio.Event()
+        found: set[int] = set()
+
+        def note(descriptor: int) -> None:
+            found.add(descriptor)
+            hint.set()
+
         descriptors = self._descriptors()
         for descriptor in descriptors:
-            loop.add_reader(descriptor, hint.set)
+            loop.add_reader(descriptor, note, descriptor)
         try:
-            async with asyncio.timeout(max(0.0, min(seconds, POLL))):
+            async with asyncio.timeout(seconds):
                 await hint.wait()
         except TimeoutError:
             pass
         finally:
             for descriptor in descriptors:
                 loop.remove_reader(descriptor)
-        self._drain(descriptors if hint.is_set() else ())
-        return hint.is_set()
+        return found
 
     def _descriptors(self) -> list[int]:
         found = [self._reading]
@@ -129,23 +149,26 @@ class Waiter:
             found.append(self._source.fileno())
         return found
 
-    def _drain(self, readable: Collection[int]) -> None:
-        """Take what has come; what is left, if there is more, only ends the next wait at once."""
-        if self._reading in readable:
+    def _drain(self, readable: Collection[int]) -> bool:
+        """Take what has come, and say whether it is for us; what is left, if there is more, only
+        ends the next wait at once."""
+        is_ours = self._reading in readable
+        if is_ours:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._reading, 4096)
         if self._source is None:
             self._ensure_source()
-            return
+            return is_ours
         try:
             if self._source.fileno() in readable:
-                self._source.drain()
+                is_ours = self._source.drain() or is_ours
             else:
                 self._source.keep()
         except OSError:
             # Looking every POLL seconds is good enough until it is back.
             self._source.close()
             self._source = None
+        return is_ours
 
     def _ensure_source(self) -> None:
         if self._open_source is None or time.monotonic() < self._retry_at:

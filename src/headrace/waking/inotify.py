@@ -27,9 +27,11 @@ class FileWatch:
     def fileno(self) -> int:
         return self._descriptor
 
-    def drain(self) -> None:
+    def drain(self) -> bool:
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, 4096)
+        # A file does not say for whom.
+        return True
 
     def keep(self) -> None:
         """Nothing wears off here."""

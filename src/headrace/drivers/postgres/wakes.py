@@ -69,6 +69,7 @@ class Listener:
     def __init__(self, store: PostgresStore, channel: str, topic: str) -> None:
         self._sql = store.sql
         self._id = batch_id()
+        self._topic = topic.encode()
         self._renew_at = 0.0
         try:
             self._connection = store.connect()
@@ -80,15 +81,17 @@ class Listener:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def drain(self) -> None:
+    def drain(self) -> bool:
+        is_ours = False
         try:
             # Less than the library's own way, and those who wait are waiting for it.
             self._connection.pgconn.consume_input()
-            while self._connection.pgconn.notifies():
-                pass
+            while told := self._connection.pgconn.notifies():
+                is_ours = is_ours or not told.extra or self._topic in told.extra.split(b",")
             self.keep()
         except psycopg.Error as error:
             raise OSError(str(error)) from error
+        return is_ours
 
     def keep(self) -> None:
         try:
