@@ -222,7 +222,7 @@ def test_pausing_is_heard_by_who_runs_it(hr: Headrace) -> None:
     with running(hr, "p") as runner:
         made.pause()
         hr.commit("in", {"n": 1})
-        eventually(lambda: runner.progress()[0].state == "disabled")
+        eventually(lambda: [each.state for each in runner.progress()] == ["disabled"])
         assert bodies(hr, "out") == []
         made.resume()
         eventually(lambda: bodies(hr, "out") == [2])

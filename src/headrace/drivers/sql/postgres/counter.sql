@@ -46,7 +46,8 @@ select key_values, sum(count)::bigint as count from headrace.counter group by ke
 
 -- name: counter_holders
 -- Who holds what.
-select key_values, holder, since from headrace.counter order by key_values, since limit :limit;
+select key_values, holder, since from headrace.counter
+order by key_values, since, session collate "C" limit :limit;
 
 -- name: list_counters
 -- How much is counted by key-values, and by how many holders.

@@ -44,7 +44,8 @@ select key_values, sum(count) as count from headrace_counter group by key_values
 
 -- name: counter_holders
 -- Who holds what.
-select key_values, holder, since from headrace_counter order by key_values, since limit :limit;
+select key_values, holder, since from headrace_counter
+order by key_values, since, session limit :limit;
 
 -- name: list_counters
 -- How much is counted by key-values, and by how many holders.
