@@ -6,10 +6,10 @@ select headrace.enter_limits() as entered;
 
 -- name: overdue
 -- Whether a queue has items whose lease is over, and whether anybody has such counters. There are
--- no files here.
-select exists (select 1 from headrace.item
-               where queue = :queue and state = 2 and lease_until <= :now) as leases,
-       exists (select 1 from headrace.counter where until <= :now) as counters,
+-- no files here. Asked by the first of each: for any of them all might be read.
+select coalesce((select min(lease_until) from headrace.item
+                 where queue = :queue and state = 2) <= :now, false) as leases,
+       coalesce((select min(until) from headrace.counter) <= :now, false) as counters,
        false as files;
 
 -- name: close_limits

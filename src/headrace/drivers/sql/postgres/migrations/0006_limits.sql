@@ -420,9 +420,9 @@ $$;
 create function headrace.has_ended_leases(queue_id integer, moment bigint)
 returns boolean language plpgsql as $$
 begin
-    return exists (select from headrace.item i
-                   where i.queue = queue_id and i.state = 2 and i.lease_until <= moment)
-        or exists (select from headrace.counter c where c.until <= moment);
+    return coalesce((select min(i.lease_until) from headrace.item i
+                     where i.queue = queue_id and i.state = 2) <= moment, false)
+        or coalesce((select min(c.until) from headrace.counter c) <= moment, false);
 end
 $$;
 
