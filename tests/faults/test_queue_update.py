@@ -5,7 +5,9 @@ import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 import headrace
@@ -67,12 +69,33 @@ def test_an_update_names_who_did_not_answer(durable_url: str, crew: Crew) -> Non
 
 
 def stop_between_writes(url: str, pid: int) -> None:
-    """Stop a process when it does not write to a SQLite file: nobody else could until it goes on.
+    """Stop a process when it is in no transaction: others would wait for it until it goes on.
 
-    That is a file's nature and no news; who writes to PostgreSQL keeps others from its rows only.
+    That is the nature of a lock and no news.
     """
-    path = url.removeprefix("sqlite:///") if url.startswith("sqlite") else ":memory:"
-    with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        os.kill(pid, signal.SIGSTOP)
-        until(lambda: "State:\tT" in Path(f"/proc/{pid}/status").read_text(), "a stopped process")
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            _stop(pid)
+        return
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+        _stop(pid)
+        while _open_transactions(connection) & _open_transactions(connection):
+            os.kill(pid, signal.SIGCONT)
+            _stop(pid)
+
+
+def _stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: "State:\tT" in Path(f"/proc/{pid}/status").read_text(), "a stopped process")
+
+
+def _open_transactions(connection: psycopg.Connection[Any]) -> set[Any]:
+    """Those that wait for their client, in a moment: those of others are over by the next look."""
+    connection.execute("select pg_sleep(0.2)")
+    return set(
+        connection.execute(
+            "select pid, xact_start from pg_stat_activity where state like 'idle in transaction%'"
+        )
+    )
