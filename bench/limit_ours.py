@@ -45,7 +45,7 @@ class Player(channel_ours.Player):
             for group_by, limit in wanted
         ]
         # All at once: each call would count anew what is there.
-        store = self._hr._store  # noqa: SLF001
+        store = self._hr._store  # noqa: SLF001  # clients make one rule at a time
         store.run(store.create_limits(rows))
 
     def bind(self, limit: int) -> None:
@@ -97,7 +97,7 @@ class Player(channel_ours.Player):
         """From when to when items are out: from the answer to the claim to that to the settle."""
         found: list[Span] = []
         out: dict[int, int] = {}
-        store = self._hr._store  # noqa: SLF001
+        store = self._hr._store  # noqa: SLF001  # the worker's calls are timed from below
 
         def run(op: Op[Any]) -> Any:
             answer = type(store).run(store, op)
