@@ -14,17 +14,6 @@ TIMEOUT = 30
 
 
 @pytest.fixture
-def hr(postgres_url: str) -> Iterator[headrace.Headrace]:
-    with headrace.connect(postgres_url) as client:
-        yield client
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> str:
-    return postgres_url.rpartition("=")[2]
-
-
-@pytest.fixture
 def lazy_disk(postgres: PrivatePostgres) -> Iterator[None]:
     """What nobody waits for stays in memory for long."""
     postgres.execute("alter system set wal_writer_delay = '10s'")

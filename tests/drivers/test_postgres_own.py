@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -22,17 +22,6 @@ from headrace.errors import (
 )
 from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
-
-
-@pytest.fixture
-def hr(postgres_url: str) -> Iterator[headrace.Headrace]:
-    with headrace.connect(postgres_url) as client:
-        yield client
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> str:
-    return postgres_url.rpartition("=")[2]
 
 
 def test_an_unreachable_server_is_reported_at_once() -> None:
@@ -260,32 +249,6 @@ def test_another_default_isolation_level_does_no_harm(postgres_url: str, level: 
         for thread in threads:
             thread.join()
         assert client.length("t") == 81
-
-
-def test_collisions_are_retried_and_never_shown(
-    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
-) -> None:
-    """A deadlock with somebody else's transaction is ours to lose and to repeat."""
-    hr.commit([("a", {}), ("b", {})])
-    attempts: list[int] = []
-    unsubscribe = headrace.telemetry.subscribe(lambda event: attempts.append(event.attempts))
-    with psycopg.connect(postgres.url) as other:
-        other.execute("set deadlock_timeout = '10s'")
-        other.execute(f"select 1 from {schema}.topic where name = 'b' for update".encode())
-        thread = threading.Thread(target=lambda: hr.commit([("a", {}), ("b", {})]))
-        thread.start()
-        for _ in range(500):
-            rows = postgres.execute("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
-            if rows:
-                break
-            threading.Event().wait(0.01)
-        # Now the commit holds a and waits for b; to lock a closes the circle.
-        other.execute(f"select 1 from {schema}.topic where name = 'a' for update".encode())
-        other.rollback()
-        thread.join(20)
-    unsubscribe()
-    assert (hr.length("a"), hr.length("b")) == (2, 2)
-    assert max(attempts) > 1
 
 
 def test_many_threads_share_a_client(hr: headrace.Headrace) -> None:

@@ -48,6 +48,10 @@ class InDoubt(TryAgain):
     """
 
 
+class Collided(TryAgain):
+    """An attempt met others that wanted the same things in another order, and gave way."""
+
+
 class Probe(Protocol):
     """A hook for tests, called at each point where a crash may happen.
 
@@ -75,6 +79,11 @@ class Runner:
     def attempt(self, op: Op[T]) -> Work[T]:
         """Try the operation once in a transaction of its own; ``TryAgain`` if that may help."""
         raise NotImplementedError
+
+    def attempt_in_line(self, op: Op[T]) -> Work[T]:
+        """Try again after a collision, one at a time if the driver can, so that whoever is first
+        in line gets through in the end."""
+        return self.attempt(op)
 
     def perform(self, action: Any) -> Any:
         """Do an action, blocking."""
@@ -108,13 +117,16 @@ class Runner:
         delay = FIRST_DELAY
         give_up = time.monotonic() + self.patience
         doubt: HeadraceError | None = None
+        attempt = self.attempt
         while True:
             tally.attempts += 1
             try:
-                return (yield from self.attempt(op))
+                return (yield from attempt(op))
             except TryAgain as failure:
                 if isinstance(failure, InDoubt):
                     doubt = failure.error
+                if isinstance(failure, Collided):
+                    attempt = self.attempt_in_line
                 if time.monotonic() + delay > give_up:
                     raise doubt or failure.error from failure.__cause__
             except HeadraceError as refusal:

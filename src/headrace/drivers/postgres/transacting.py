@@ -22,8 +22,16 @@ from headrace.drivers.relational.sql import (
     Statement,
     Whole,
 )
-from headrace.drivers.running import FIRST_DELAY, LONGEST_DELAY, InDoubt, Sleep, TryAgain, Work
-from headrace.errors import HeadraceError, OutcomeUnknown
+from headrace.drivers.running import (
+    FIRST_DELAY,
+    LONGEST_DELAY,
+    Collided,
+    InDoubt,
+    Sleep,
+    TryAgain,
+    Work,
+)
+from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy
 
 T = TypeVar("T")
 
@@ -34,6 +42,8 @@ _WAIT_FOR_DISK = Statement(
     "wait_for_disk", "select set_config('synchronous_commit', 'on', true)", {}
 )
 _RELAX = Statement("relax", "select set_config('synchronous_commit', 'off', true)", {})
+# Waited for before anything else is locked, so that nobody waits for those who stand in line.
+_STAND_IN_LINE = Statement("stand_in_line", "select pg_advisory_xact_lock(1214603637, 0)", {})
 # Known before COMMIT is sent, so that its fate can be asked from another connection.
 _IDENTIFY = Statement(
     "identify",
@@ -87,20 +97,26 @@ class Transacting(Connecting):
         raise NotImplementedError
 
     def attempt(self, op: Op[T]) -> Work[T]:
+        return self._attempt_with(op, ())
+
+    def attempt_in_line(self, op: Op[T]) -> Work[T]:
+        return self._attempt_with(op, (_STAND_IN_LINE,))
+
+    def _attempt_with(self, op: Op[T], first: tuple[Statement, ...]) -> Work[T]:
         try:
-            return (yield from self._attempt(op))
+            return (yield from self._attempt(op, first))
         except LostAtCommit as lost:
             # Asked only now, when the broken connection has given its place in the pool up.
             yield from self._find_out(op, lost)
             result: T = lost.result  # type: ignore[assignment]  # exceptions are not generic
             return result
 
-    def _attempt(self, op: Op[T]) -> Work[T]:
+    def _attempt(self, op: Op[T], first: tuple[Statement, ...]) -> Work[T]:
         connection = yield from self._checkout()
         is_good = False
         try:
             if op.writes:
-                result = yield from self._transact(connection, op)
+                result = yield from self._transact(connection, op, first)
             else:
                 result = yield from self._read_steps(connection, op)
             is_good = True
@@ -132,11 +148,11 @@ class Transacting(Connecting):
             rows = yield Send(connection, _as_tuple(request))
             answer = rows[0] if isinstance(request, Statement | Many) else rows
 
-    def _transact(self, connection: Any, op: Op[T]) -> Work[T]:
+    def _transact(self, connection: Any, op: Op[T], first: tuple[Statement, ...]) -> Work[T]:
         # A claim that is lost is no loss: it need not be asked about, only repeated.
         asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
         durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
-        opening = (_BEGIN, *((_RELAX,) if op.relaxed else durability), *asked)
+        opening = (_BEGIN, *first, *((_RELAX,) if op.relaxed else durability), *asked)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
         closing: tuple[Statement | Many, ...] = ()
         is_begun = was_sent = False
@@ -172,7 +188,10 @@ class Transacting(Connecting):
                 closing, answer = closing + request.statements, None
                 continue
             if isinstance(request, Whole) and not is_begun:
-                answer = yield from self._send_whole(connection, op, request.statements, point)
+                whole = first if op.relaxed else first + self._opening
+                answer = yield from self._send_whole(
+                    connection, op, whole, request.statements, point
+                )
                 point += 1
                 was_sent = True
                 continue
@@ -202,7 +221,12 @@ class Transacting(Connecting):
         return result
 
     def _send_whole(
-        self, connection: Any, op: Op[Any], statements: tuple[Statement, ...], point: int
+        self,
+        connection: Any,
+        op: Op[Any],
+        before: tuple[Statement, ...],
+        statements: tuple[Statement, ...],
+        point: int,
     ) -> Work[list[Any] | None]:
         """Send statements outside of a transaction: several in one go are one all the same."""
         self.probe(op.name, point)
@@ -211,9 +235,8 @@ class Transacting(Connecting):
             # Noticed before anything was sent, so nothing is in doubt.
             gone = psycopg.OperationalError("the server has closed the connection")
             raise TryAgain(failures.unavailable(gone, self.address))
-        opening = () if op.relaxed else self._opening
         try:
-            rows = yield Send(connection, opening + statements, to_the_end=True, is_whole=True)
+            rows = yield Send(connection, before + statements, to_the_end=True, is_whole=True)
         except pg.UniqueViolation as error:
             if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise
@@ -222,7 +245,7 @@ class Transacting(Connecting):
             if not failures.is_lost(error, connection):
                 raise
             raise InDoubt(self._unknown(op)) from error
-        return rows[len(opening) :]  # type: ignore[no-any-return]  # a list of rows
+        return rows[len(before) :]  # type: ignore[no-any-return]  # a list of rows
 
     def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
@@ -293,7 +316,9 @@ class Transacting(Connecting):
         if failures.is_lost(error, connection):
             return TryAgain(failures.unavailable(error, self.address))
         known = failures.passing(error, self.address)
-        return TryAgain(known) if known else failures.final(error, self.address)
+        if known is None:
+            return failures.final(error, self.address)
+        return Collided(known) if isinstance(known, StoreBusy) else TryAgain(known)
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
