@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.contract.op import Steps
+from headrace.drivers.postgres.floors import Floor
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.drivers.relational.queues.selections import Selection
 from headrace.drivers.relational.queues.walks import Walks
@@ -16,10 +16,6 @@ from headrace.model.items import ItemState, rank_of
 if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
-# Claims that take so many times the best one, so many of them in a row, are slow.
-SLOW = 3.0
-SLOW_CLAIMS = 5
-FLOOR_SECONDS = 1.0
 MOST_KNOWN = 1000
 
 
@@ -81,9 +77,8 @@ class Known:
             floor.reset()
             return
         last = items[-1]
-        floor.rank = -rank_of(queue.settings.discipline, last.priority)
-        floor.position = (last.position or 0) + 1
-        floor.note(seconds / most)
+        rank = -rank_of(queue.settings.discipline, last.priority)
+        floor.rise(rank, (last.position or 0) + 1, seconds, most)
 
     def lower_floors(self, announced: Collection[str]) -> None:
         """Items have come to stand in line, some perhaps at an old place of theirs."""
@@ -91,37 +86,3 @@ class Known:
             floor = self._floors.get(topic.removeprefix("queue/"))
             if floor is not None:
                 floor.reset()
-
-
-class Floor:
-    """How far the claims on a queue have come, and whether they have become slow.
-
-    Under somebody's old snapshot the front of the line fills up with rows that are gone, and
-    each claim reads past all of them. Only then are places passed over that were claimed
-    before: an item that comes back to its old place, or a push that is committed late, may
-    stand among them and waits for the next look from the bottom, a second at the most.
-    """
-
-    def __init__(self) -> None:
-        self.rank = 0
-        self.position = 0
-        self._best = float("inf")
-        self.reset()
-
-    def reset(self) -> None:
-        """Start from the bottom."""
-        self._slow = 0
-        self._until = 0.0
-
-    @property
-    def is_wanted(self) -> bool:
-        return time.monotonic() < self._until
-
-    def note(self, seconds: float) -> None:
-        """A claim took so long for each item."""
-        if self.is_wanted:
-            return
-        self._best = min(self._best, seconds)
-        self._slow = self._slow + 1 if seconds > SLOW * self._best else 0
-        if self._slow >= SLOW_CLAIMS:
-            self._until = time.monotonic() + FLOOR_SECONDS

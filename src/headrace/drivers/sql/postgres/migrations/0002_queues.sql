@@ -324,7 +324,8 @@ from headrace.item where false;
 -- a queue gets another version with its first one, but that may happen between two statements.
 -- Where rules of a version are about what is out, it is counted, and no more is claimed than there is
 -- room for; 'unbound' means that it is not known yet what they say. The totals are locked first only
--- if they seem to be nearly full.
+-- if they seem to be nearly full. The settings are for tables that nobody has analysed yet: the line is
+-- read in its order, never sorted.
 create function headrace.claim_items(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
@@ -336,7 +337,9 @@ create function headrace.claim_items(
     attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
     overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
     successor text
-) language plpgsql as $$
+) language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set jit = off as $$
 #variable_conflict use_column
 declare
     target headrace.queue;

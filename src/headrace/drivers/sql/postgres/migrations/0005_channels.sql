@@ -192,7 +192,7 @@ $$;
 
 -- Let planned items that are due stand in line, in the order in which they became so; how many.
 create function headrace.promote_items(queue_id integer, sign integer, moment bigint)
-returns bigint language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+returns bigint language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 declare
     items bigint[];
     homes integer[];
@@ -258,7 +258,7 @@ create function headrace.claim_in_turn(
     attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
     overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
     successor text, key_values text
-) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
     target headrace.queue;
@@ -541,7 +541,7 @@ $$;
 -- Which of some channels, in this order, may give an item to us and nobody else: of a strict one
 -- no item is out, nor will one return to its place.
 create function headrace.free_channels(channels integer[]) returns integer[] language plpgsql
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 declare
     locked integer[];
 begin
@@ -565,7 +565,7 @@ $$;
 -- Take channels that have nothing in line out of the turns. Who puts something there holds the
 -- channel: so it is locked first, and looked at again then.
 create function headrace.retire_channels(channels integer[]) returns void language plpgsql
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 declare
     empty integer[];
 begin

@@ -1,0 +1,86 @@
+"""When claims on PostgreSQL pass over what was claimed before."""
+
+import pytest
+
+from headrace.drivers.postgres.floors import FLOOR_SECONDS, LONG_SECONDS, SLOW_CLAIMS, Floor
+
+QUICK, SLOW = LONG_SECONDS / 10, LONG_SECONDS * 2
+
+
+class Claims:
+    """Claims of 100 items that take as long as one says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.floor = Floor(lambda: self.now)
+        self.position = 0
+
+    def claim(self, seconds: float, times: int = 1) -> None:
+        for _ in range(times):
+            self.position += 100
+            self.now += seconds
+            self.floor.rise(0, self.position, seconds, 100)
+
+
+@pytest.fixture
+def claims() -> Claims:
+    return Claims()
+
+
+def test_quick_claims_start_from_the_bottom(claims: Claims) -> None:
+    claims.claim(QUICK, 100)
+    assert not claims.floor.is_wanted
+
+
+@pytest.mark.parametrize("before", [0, 10], ids=["slow from the first", "quick before"])
+def test_slow_claims_try_from_the_floor_and_go_on_if_that_helps(
+    claims: Claims, before: int
+) -> None:
+    """Whether or not this client has ever seen a quick one."""
+    claims.claim(QUICK, before)
+    claims.claim(SLOW, SLOW_CLAIMS)
+    assert claims.floor.is_wanted
+    assert claims.floor.position == claims.position
+    claims.claim(QUICK)
+    assert claims.floor.is_wanted
+    claims.claim(QUICK, 3)
+    assert claims.floor.is_wanted
+    claims.now += FLOOR_SECONDS
+    assert not claims.floor.is_wanted
+
+
+def test_a_slow_claim_now_and_then_means_nothing(claims: Claims) -> None:
+    for _ in range(10):
+        claims.claim(QUICK)
+        claims.claim(SLOW, SLOW_CLAIMS - 1)
+        assert not claims.floor.is_wanted
+
+
+def test_a_trial_that_does_not_help_ends_it_for_a_while(claims: Claims) -> None:
+    """Slow for another reason: the server is busy, say."""
+    claims.claim(SLOW, SLOW_CLAIMS)
+    claims.claim(SLOW)
+    assert not claims.floor.is_wanted
+    claims.claim(SLOW, SLOW_CLAIMS)
+    assert not claims.floor.is_wanted
+    claims.now += FLOOR_SECONDS
+    claims.claim(SLOW)
+    assert claims.floor.is_wanted
+
+
+def test_the_next_look_from_the_bottom_needs_one_claim(claims: Claims) -> None:
+    claims.claim(SLOW, SLOW_CLAIMS)
+    claims.claim(QUICK)
+    claims.now += FLOOR_SECONDS
+    claims.claim(SLOW)
+    assert claims.floor.is_wanted
+
+
+def test_what_comes_to_stand_in_line_is_looked_for(claims: Claims) -> None:
+    """A reset: at once from the bottom, and by a trial to the floor again."""
+    claims.claim(SLOW, SLOW_CLAIMS)
+    claims.claim(QUICK)
+    claims.floor.reset()
+    assert not claims.floor.is_wanted
+    claims.claim(SLOW)
+    assert claims.floor.is_wanted
