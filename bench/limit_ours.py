@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import channel_ours, queue_ours
-from bench.players import Handle, stamped
+from bench.players import Figures, Handle, stamped
 
 from headrace import ANY, Item, where
 from headrace.contract.limits import RuleRow
@@ -73,6 +73,22 @@ class Player(channel_ours.Player):
     def serve(self, handle: Handle) -> None:
         self._hr.register_worker(self.queue, lambda item: handle(item.payload), select=WAITERS)
         threading.Event().wait()
+
+    def worked(self, size: int, start: int, end: int) -> Figures:
+        """How many no-op items a worker handles from one time to another, of a full queue."""
+        taken = 0
+
+        def handle(item: Item) -> None:
+            nonlocal taken
+            _ = item.payload
+            if start <= time.monotonic_ns() < end:
+                taken += 1
+
+        wishes = {name: value for name, value in self._options.items() if name == "select"}
+        worker = self._hr.register_worker(self.queue, handle, chunk=size, concurrency=1, **wishes)
+        time.sleep(max(0, end - time.monotonic_ns()) / 1e9)
+        worker.stop()
+        return {"taken": float(taken)}
 
     def work(self, concurrency: int, seconds: float) -> dict[str, Any]:
         """Work for a while: from when to when it counts, when slots were taken and given back,

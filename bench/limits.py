@@ -97,11 +97,10 @@ CHANNEL_GOALS = [
 
 
 def _against_none(rules: str, words: str, bounds: dict[str, tuple[float, float]]) -> list[Goal]:
-    """Claims under rules that do not bind, against none: by turns, and in the queue's line."""
+    """Work under rules that do not bind, against none; and claims, by turns and in line."""
     return [
         faster(
-            f"{channel_rates.STORES[store]} {words} vs none, "
-            f"{'in line, ' * (way == 'line')}{workers} worker{'s' * (workers > 1)}",
+            f"{channel_rates.STORES[store]} {words} vs none, {_players(way, workers)}",
             f"{rules}-{way}-{workers} {store}",
             f"none-{way}-{workers} {store}",
             *both,
@@ -109,6 +108,12 @@ def _against_none(rules: str, words: str, bounds: dict[str, tuple[float, float]]
         for store, both in bounds.items()
         for way, workers in limit_rates.PLAYED
     ]
+
+
+def _players(way: str, workers: int) -> str:
+    if way == "worker":
+        return channel_rates.words_for(workers)
+    return "bare claims in line" if way == "line" else "bare claims"
 
 
 def _limit_goals(store: str) -> list[Goal]:
@@ -120,8 +125,8 @@ def _limit_goals(store: str) -> list[Goal]:
     return [
         faster(
             f"{shown} one rule for {limit_rates.CROWD} workers vs none",
-            f"one-fair-{limit_rates.CROWD} {store}",
-            f"none-fair-{limit_rates.CROWD} {store}",
+            f"one-worker-{limit_rates.CROWD} {store}",
+            f"none-worker-{limit_rates.CROWD} {store}",
             0.8,
             0.95,
         ),
