@@ -78,10 +78,14 @@ class HintContract(QueueContract):
 
     def test_items_that_come_again(self, desk: Desk, q: Queue, clock: FakeClock, told: Any) -> None:
         """By an outcome, a lease that ended, by hand, by the end of a hold or a pause."""
-        q.create(dead_threshold=2)
+        q.create(dead_threshold=3)
         q.push(doc(1, key_values=MAC))
         item = q.claim_one()
         assert told(lambda: q.settle(item, "release"), ITEMS)
+        item = q.claim_one()
+        assert told(lambda: q.settle(item, "reschedule", delay_ms=0), ITEMS)
+        item = q.claim_one()
+        assert told(lambda: q.settle(item, "reject", delay_ms=0), ITEMS)
         q.claim_one(lease_ms=1000)
         clock.advance(1)
         assert told(lambda: desk.expire_leases("q", 9), ITEMS)
