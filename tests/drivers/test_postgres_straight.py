@@ -63,6 +63,64 @@ def test_a_text_with_nul_is_refused_and_not_cut(connection):
         Straight(connection).execute(Statement("echo", ECHO, {"text": "a\0b", "number": 1}))
 
 
+def both(connection, face, first, second):
+    """Send two statements, one behind the other."""
+    if face == "blocking":
+        return Straight(connection).execute_both(first, second)
+
+    async def asend():
+        async with await psycopg.AsyncConnection.connect(
+            connection.info.dsn, autocommit=True
+        ) as other:
+            straight = Straight(other)
+            try:
+                return await straight.aexecute_both(first, second)
+            finally:
+                # It is as usable as before.
+                assert await straight.aexecute(ECHO_ONE) == ONE
+
+    return asyncio.run(asend())
+
+
+ECHO_ONE = Statement("echo", ECHO, {"text": "a", "number": 1})
+ONE = [{"text": "a", "number": 1, "rest": 2, "t": "a"}]
+NOTE = Statement("note", "insert into note values (%(text)s) returning *", {"text": "done"})
+WRONG = Statement("echo", ECHO, {"text": "", "number": "many"})
+
+
+@pytest.fixture
+def notes(connection):
+    connection.execute("create table note (text text)")
+    yield lambda: [row[0] for row in connection.execute("select text from note").fetchall()]
+    connection.execute("drop table note")
+
+
+@pytest.mark.parametrize("face", ["blocking", "async"])
+def test_one_statement_behind_another(connection, notes, face):
+    """The answer is that of the first, and the other is done."""
+    for turn in range(PREPARE_AFTER + 2):
+        assert both(connection, face, ECHO_ONE, NOTE) == ONE
+        assert notes() == ["done"] * (turn + 1)
+
+
+@pytest.mark.parametrize("face", ["blocking", "async"])
+def test_each_of_two_is_a_transaction(connection, notes, face):
+    """If one fails the other is done all the same, and whoever sent them hears of it."""
+    for first, second in ((WRONG, NOTE), (NOTE, WRONG)):
+        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+            both(connection, face, first, second)
+    assert notes() == ["done", "done"]
+    assert Straight(connection).execute(ECHO_ONE) == ONE
+
+
+@pytest.mark.parametrize("face", ["blocking", "async"])
+def test_the_end_of_a_connection_between_two(connection, face):
+    """No answer is taken for one that was not given."""
+    end = Statement("end", "select pg_terminate_backend(pg_backend_pid())", {})
+    with pytest.raises(psycopg.OperationalError):
+        both(connection, face, end, ECHO_ONE)
+
+
 def test_lists_go_by_a_cursor():
     assert not is_fit(Statement("s", "select 1", {"ids": ["a"]}))
     assert is_fit(Statement("s", "select 1", {"a": "", "b": 1, "c": True, "d": None}))

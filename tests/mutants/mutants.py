@@ -400,8 +400,19 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "item i\n        where i.id = any(items) and i.queue = target and i.token = claim_token",
-                "item i\n        where i.id = any(items) and i.queue = target",
+                "item i\n        where i.id = any(items) and i.queue = target\n          and i.token =",
+                "item i\n        where i.id = any(items) and i.queue = target\n          and '' <>",
+            ),
+        ),
+    ),
+    Mutant(
+        "completion takes a token of another item",
+        contract("postgres", "late_completion_is_lost"),
+        (
+            SchemaPatch(
+                "postgres",
+                "          and i.token = claim_tokens[\n              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]\n          and",
+                "          and i.token = any(claim_tokens)\n          and",
             ),
         ),
     ),
@@ -1107,7 +1118,7 @@ MUTANTS = (
     Mutant(
         "what is counted does not wait for the disk",
         ("tests/drivers/test_postgres_limits.py", "on_the_disk"),
-        (Patch(f"{POSTGRES}.limited:flush", "if store.is_safe:", "if False:"),),
+        (Patch(f"{POSTGRES}.limited:flush", "if store.is_safe else", "if False else"),),
     ),
     Mutant(
         "a claim by turns that has waited for a total does not look at it anew",
@@ -1123,7 +1134,13 @@ MUTANTS = (
     Mutant(
         "a claim that has waited for a total does not look at it anew",
         ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and None"),
-        (SchemaPatch("postgres", "when room < cardinality(chosen) then chosen[1 : room]", ""),),
+        (
+            SchemaPatch(
+                "postgres",
+                "or headrace.room_left(target.checked, target.most) < cardinality(chosen) then",
+                "then",
+            ),
+        ),
     ),
     Mutant(
         "a completion gives back what rules that are gone have counted",

@@ -138,7 +138,7 @@ def pattern_of(group_by: GroupBy) -> KeyValues:
 
 def new_name() -> str:
     """A name for a rule that got none."""
-    return secrets.token_hex(4)
+    return secrets.token_hex(8)
 
 
 def usage_of(usage: Usage) -> LimitUsage:

@@ -43,6 +43,8 @@ class Send(msgspec.Struct, frozen=True):
     to_the_end: bool = False
     # They are a transaction by themselves.
     is_whole: bool = False
+    # Then another one by itself.
+    behind: Statement | None = None
 
 
 class Checkin(msgspec.Struct, frozen=True):
@@ -105,8 +107,8 @@ class Connecting(Runner):
         match action:
             case Checkout(is_lasting):
                 return self._pool.take(is_lasting=is_lasting)
-            case Send(connection, statements, _, True):
-                return send_whole(connection, statements)
+            case Send(connection, statements, _, True, behind):
+                return send_whole(connection, statements, behind)
             case Send(connection, statements):
                 return send(connection, statements)
             case Checkin(connection, is_good, is_lasting):
@@ -118,9 +120,10 @@ class Connecting(Runner):
         match action:
             case Checkout(is_lasting):
                 return await self._async_pool().take(is_lasting=is_lasting)
-            case Send(connection, statements, True, is_whole):
-                way = asend_whole if is_whole else asend
-                return await finish(way(connection, statements))
+            case Send(connection, statements, True, True, behind):
+                return await finish(asend_whole(connection, statements, behind))
+            case Send(connection, statements, True):
+                return await finish(asend(connection, statements))
             case Send(connection, statements):
                 return await asend(connection, statements)
             case Checkin(connection, is_good, is_lasting):

@@ -11,6 +11,9 @@ from psycopg.pq import ConnStatus
 
 from headrace.errors import HeadraceError, StoreBusy, StoreError, StoreUnavailable
 
+OUTRUN = "HR002"
+"""What a statement of ours says that was undone because others were faster."""
+
 _GONE = (
     pg.AdminShutdown,
     pg.CrashShutdown,

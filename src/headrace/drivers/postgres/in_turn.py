@@ -19,7 +19,7 @@ from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow, item_of
 from headrace.drivers.relational.queues.selections import sorted_lanes
 from headrace.drivers.relational.queues.walks import BOTTOM
-from headrace.drivers.relational.sql import Whole
+from headrace.drivers.relational.sql import Statement, Whole
 from headrace.model.channels import selects, selects_all
 from headrace.model.items import ItemState
 
@@ -36,35 +36,41 @@ def claim(
 ) -> Steps[list[Any]]:
     """The rows of a claim that takes turns."""
 
-    def attempt(is_tight: bool) -> Steps[list[Any]]:
-        return _turns(store, queue, take, {**common, "is_tight": is_tight})
+    def attempt(is_tight: bool, behind: Statement | None) -> Steps[list[Any]]:
+        options = {**common, "is_tight": is_tight}
+        return _turns(store, queue, take, options, behind)
 
     return limited.claim(store, queue, rules, attempt)
 
 
 def _turns(
-    store: PostgresStore, queue: QueueRow, take: Take, common: dict[str, Any]
+    store: PostgresStore,
+    queue: QueueRow,
+    take: Take,
+    common: dict[str, Any],
+    behind: Statement | None,
 ) -> Steps[list[Any]]:
     select = take.select or ""
     options = {"quantum": take.quantum, "is_strict": queue.settings.serial, **common}
     if selects_all(select):
-        return (yield from _claim(store, options))
+        return (yield from _claim(store, options, behind))
     selection = yield from store.known.selection(queue, select)
     if selection is not None:
-        rows = yield from _claim(store, options, selection=selection.id)
+        rows = yield from _claim(store, options, behind, selection=selection.id)
         if not rows or rows[0]["held"] != "unsorted":
             return rows
         yield from each_alone(sorted_lanes(store.sql, queue, selection))
-        rows = yield from _claim(store, options, selection=selection.id)
+        rows = yield from _claim(store, options, behind, selection=selection.id)
         if not rows or rows[0]["held"] != "unsorted":
             return rows
         # Somebody else is just doing it, or holds a channel for longer: nobody waits for that.
-    return (yield from _claim_where(store, queue, take, options))
+    return (yield from _claim_where(store, queue, take, options, behind))
 
 
 def _claim(
     store: PostgresStore,
     options: dict[str, Any],
+    behind: Statement | None,
     *,
     selection: int | None = None,
     channels: str | None = None,
@@ -76,12 +82,15 @@ def _claim(
         channels=channels,
         are_all=are_all,
     )
-    [rows] = yield Whole((statement,))
-    return list(rows)
+    return limited.rows_of((yield Whole((statement,), behind)))
 
 
 def _claim_where(
-    store: PostgresStore, queue: QueueRow, take: Take, options: dict[str, Any]
+    store: PostgresStore,
+    queue: QueueRow,
+    take: Take,
+    options: dict[str, Any],
+    behind: Statement | None,
 ) -> Steps[list[Any]]:
     """The same for a query that is not registered."""
     select, walks = take.select or "", store.known.walks
@@ -92,6 +101,7 @@ def _claim_where(
         rows = yield from _claim(
             store,
             options,
+            behind,
             channels=",".join(walk.found),
             are_all=walk.is_over and walk.began == BOTTOM,
         )

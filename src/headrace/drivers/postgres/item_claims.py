@@ -15,9 +15,10 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres import in_turn, limited
 from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
 from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, OTHER, earlier, found
+from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.claims import taking
 from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
-from headrace.drivers.relational.sql import Announce, Insist, Whole
+from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.items import ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
 
@@ -67,8 +68,6 @@ def claim_at_once(
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
-        if rules.version and any(row["id"] is not None for row in rows[:2]):
-            yield from limited.flush(store)
         if take.select is None:
             items = _items(queue, rows)
             store.known.raise_floor(queue, items, take.count, took)
@@ -138,9 +137,8 @@ def _claim(
         **common, floor_rank=floor_rank, floor_position=floor_position
     )
 
-    def attempt(_: bool) -> Steps[list[Any]]:
-        [rows] = yield Whole((statement,))
-        return list(rows)
+    def attempt(_: bool, behind: Statement | None) -> Steps[list[Any]]:
+        return limited.rows_of((yield Whole((statement,), behind)))
 
     return (yield from limited.claim(store, queue, rules, attempt))
 
@@ -148,8 +146,8 @@ def _claim(
 def complete_at_once(
     store: PostgresStore, name: str, outcomes: Sequence[Outcome]
 ) -> Callable[[], Steps[list[Settled]]] | None:
-    """The steps of a settlement, if all items are done, of one claim, and nothing follows."""
-    tokens = {outcome.token for outcome in outcomes}
+    """The steps of a settlement, if all items are done, and nothing follows."""
+    tokens = [outcome.token for outcome in outcomes]
     ids = [outcome.item for outcome in outcomes]
     is_simple = all(
         outcome.kind == "complete"
@@ -161,9 +159,10 @@ def complete_at_once(
         for outcome in outcomes
     )
     is_short = len(set(ids)) == len(ids) <= MOST_ON_A_RECEIPT
-    if not is_simple or not is_short or len(tokens) != 1:
+    if not is_simple or not is_short:
         return None
-    [token] = tokens
+    if len(set(tokens)) == 1:
+        del tokens[1:]
     receipt = batch_id()
     runs = 0
 
@@ -173,11 +172,10 @@ def complete_at_once(
         queue = yield from store.known.queue(name)
         gone: set[int] | None = None
         if queue is not None and _can_complete(queue):
-            gone = yield from _complete(store, queue, token, ids, receipt)
-            if gone is not None and queue.limits:
-                yield from limited.flush(store)
+            gone = yield from _complete(store, queue, tokens, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from earlier(store, queue, receipt)).done}
+            yield from limited.flush_now(store, queue)
         if gone is not None and len(gone) == len(ids):
             return [Settled(id, "completed") for id in ids]
         left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
@@ -194,13 +192,17 @@ def _can_complete(queue: QueueRow) -> bool:
 
 
 def _complete(
-    store: PostgresStore, queue: QueueRow, token: str, ids: Sequence[int], receipt: str
+    store: PostgresStore,
+    queue: QueueRow,
+    tokens: Sequence[str],
+    ids: Sequence[int],
+    receipt: str,
 ) -> Steps[set[int] | None]:
     """The ids of those that are done; None if the queue has changed."""
     common = {
         "queue": queue.id,
         "version": queue.info.version,
-        "token": token,
+        "tokens": DIVIDER.join(tokens),
         "ids": ",".join(map(str, ids)),
         "keeps_counts": queue.settings.metrics,
         "receipt": receipt,
@@ -210,12 +212,15 @@ def _complete(
         if rules is None or rules.limits.has(queue.name, "enqueued"):
             return None
         statement = store.sql.complete_counted(**common, channel=store.wakes.hinted)
+        behind = limited.flush(store)
     else:
-        statement = store.sql.complete_at_once(**common)
-    answer = yield Whole((statement,))
+        statement, behind = store.sql.complete_at_once(**common), None
+    answer = yield Whole((statement,), behind)
     if answer is None:
         # Sent before, and done then.
-        return {id for id, _ in (yield from found(store, receipt)).done}
+        done = {id for id, _ in (yield from found(store, receipt)).done}
+        yield from limited.flush_now(store, queue)
+        return done
     gone = {row["appended"] for row in answer[0]}
     if WOKEN in gone:
         gone.discard(WOKEN)

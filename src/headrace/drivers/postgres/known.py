@@ -32,6 +32,8 @@ class Known:
         self.walks = Walks()
         # Until when claims on queues expect that totals have hardly any room.
         self.tight: dict[int, float] = {}
+        # Queues whose last claim got something.
+        self.busy: set[int] = set()
         self._selections: dict[tuple[int, int, str], Selection | None] = {}
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:

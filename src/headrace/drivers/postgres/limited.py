@@ -5,7 +5,8 @@ cannot work that out: the rules are matched here. So a statement that meets chan
 that is not known, or no longer, says so; it is written down then, and the statement sent again.
 
 A transaction that has counted must not make others wait for the disk. It does not wait itself,
-and what it did is not used before a statement of its own has brought it there.
+and what it did is not used before a statement of its own has brought it there. Whoever expects
+to get something sends that statement right behind.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.contract.op import Steps
 from headrace.drivers.postgres.alone import each_alone
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow
-from headrace.drivers.relational.sql import Whole
+from headrace.drivers.relational.sql import Statement, Whole
 from headrace.model.limiting import NO_LIMITS, Bounds, Limits
 
 if TYPE_CHECKING:
@@ -55,25 +56,40 @@ def counting(store: PostgresStore, queue: QueueRow) -> Steps[Counting | None]:
     return Counting(limits, queue.limits if limits.has(queue.name, "running") else 0)
 
 
+Attempt = Callable[[bool, Statement | None], Steps[list[Any]]]
+"""A claim, which is told whether to lock totals first, and what to send behind it."""
+
+
 def claim(
-    store: PostgresStore,
-    queue: QueueRow,
-    rules: Counting,
-    attempt: Callable[[bool], Steps[list[Any]]],
+    store: PostgresStore, queue: QueueRow, rules: Counting, attempt: Attempt
 ) -> Steps[list[Any]]:
-    """The rows of a claim, which is told whether to lock totals first."""
-    tight = store.known.tight
+    """The rows of a claim; what it has counted is on the disk."""
+    known = store.known
+    tight = known.tight
     for _ in range(MOST_ATTEMPTS):
-        rows = yield from attempt(tight.get(queue.id, 0.0) > time.monotonic())
+        # In vain it would wait for the disk for nothing, each time that somebody looks.
+        behind = flush(store) if rules.version and queue.id in known.busy else None
+        rows = yield from attempt(tight.get(queue.id, 0.0) > time.monotonic(), behind)
         word = rows[0]["held"] if rows else None
         if word == "crowded":
             tight[queue.id] = time.monotonic() + TIGHT_SECONDS
         elif word != "unbound":
+            if rules.version and any(row["id"] is not None for row in rows[:2]):
+                known.busy.add(queue.id)
+                if behind is None:
+                    yield from flush_now(store, queue)
+            else:
+                known.busy.discard(queue.id)
             return rows
         elif not (yield from _bind(store, queue, rules.limits, rows[0].get("line"))):
             break
     # It has changed, or does so all the time: then under locks.
     return []
+
+
+def rows_of(answer: list[list[Any]] | None) -> list[Any]:
+    """The rows of a claim. None is the answer to one for which there was no room in the end."""
+    return [{"held": "crowded", "id": None}] if answer is None else list(answer[0])
 
 
 def _bind(store: PostgresStore, queue: QueueRow, limits: Limits, line: str | None) -> Steps[bool]:
@@ -106,7 +122,13 @@ def _written(bounds: Bounds) -> dict[str, list[Any]]:
     }
 
 
-def flush(store: PostgresStore) -> Steps[None]:
-    """Wait until what was done is on the disk, if that matters."""
-    if store.is_safe:
-        yield Whole((store.sql.flush(),))
+def flush(store: PostgresStore) -> Statement | None:
+    """Waits until what was done before is on the disk, if that matters."""
+    return store.sql.flush() if store.is_safe else None
+
+
+def flush_now(store: PostgresStore, queue: QueueRow) -> Steps[None]:
+    """The same by itself, where rules may be about the queue."""
+    statement = flush(store)
+    if statement is not None and queue.limits:
+        yield Whole((statement,))

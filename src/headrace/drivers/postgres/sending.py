@@ -52,27 +52,41 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
 
 
 def send_whole(
-    connection: AnyConnection, statements: tuple[Statement | Many, ...]
+    connection: AnyConnection,
+    statements: tuple[Statement | Many, ...],
+    behind: Statement | None = None,
 ) -> list[list[Any]]:
-    """Execute statements that are a transaction by themselves."""
+    """Execute statements that are a transaction by themselves, and then perhaps another one."""
     [statement, *others] = statements
     if isinstance(connection, OwnConnection) and isinstance(statement, Statement) and not others:
         straight = connection.straight
         if straight is not None and is_fit(statement):
-            return [straight.execute(statement)]
-    return send(connection, statements)
+            if behind is None:
+                return [straight.execute(statement)]
+            return [straight.execute_both(statement, behind)]
+    rows = send(connection, statements)
+    if behind is not None:
+        send(connection, (behind,))
+    return rows
 
 
 async def asend_whole(
-    connection: AnyAsyncConnection, statements: tuple[Statement | Many, ...]
+    connection: AnyAsyncConnection,
+    statements: tuple[Statement | Many, ...],
+    behind: Statement | None = None,
 ) -> list[list[Any]]:
     """The same for async connections."""
     [statement, *others] = statements
     if isinstance(connection, OwnAsyncConnection) and isinstance(statement, Statement):
         straight = connection.straight
         if not others and straight is not None and is_fit(statement):
-            return [await straight.aexecute(statement)]
-    return await asend(connection, statements)
+            if behind is None:
+                return [await straight.aexecute(statement)]
+            return [await straight.aexecute_both(statement, behind)]
+    rows = await asend(connection, statements)
+    if behind is not None:
+        await asend(connection, (behind,))
+    return rows
 
 
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:

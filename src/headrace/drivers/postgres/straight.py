@@ -95,6 +95,59 @@ class Straight:
         self._send(statement)
         return self._rows(statement.text, await self._await())
 
+    def execute_both(self, statement: Statement, behind: Statement) -> list[dict[str, Any]]:
+        """Send a statement, and right behind it another that is a transaction of its own.
+
+        The rows are those of the first; they are read while the server is busy with the other.
+        """
+        for text in (statement.text, behind.text):
+            if self._must_prepare(text):
+                self._send_prepare(text)
+                self._check(self._wait())
+        self._send_both(statement, behind)
+        first = self._wait()
+        _check_sync(self._wait_for_result())
+        rows = self._read(statement.text, first)
+        second = self._wait()
+        _check_sync(self._wait_for_result())
+        return self._both(rows, second)
+
+    async def aexecute_both(self, statement: Statement, behind: Statement) -> list[dict[str, Any]]:
+        """The same on an event loop."""
+        for text in (statement.text, behind.text):
+            if self._must_prepare(text):
+                self._send_prepare(text)
+                self._check(await self._await())
+        self._send_both(statement, behind)
+        first = await self._await()
+        _check_sync(await self._await_result())
+        rows = self._read(statement.text, first)
+        second = await self._await()
+        _check_sync(await self._await_result())
+        return self._both(rows, second)
+
+    def _send_both(self, statement: Statement, behind: Statement) -> None:
+        self._pgconn.enter_pipeline_mode()
+        for each in (statement, behind):
+            self._send(each)
+            self._pgconn.pipeline_sync()
+
+    def _read(self, text: str, result: PGresult) -> list[dict[str, Any]] | psycopg.Error:
+        """The rows, or what to raise when everything has been read."""
+        try:
+            return self._rows(text, result)
+        except psycopg.Error as error:
+            return error
+
+    def _both(
+        self, rows: list[dict[str, Any]] | psycopg.Error, second: PGresult
+    ) -> list[dict[str, Any]]:
+        self._pgconn.exit_pipeline_mode()
+        if isinstance(rows, psycopg.Error):
+            raise rows
+        self._check(second)
+        return rows
+
     def _must_prepare(self, text: str) -> bool:
         uses = self._uses[text] = self._uses.get(text, 0) + 1
         return self._prepares and uses == PREPARE_AFTER + 1
@@ -118,14 +171,15 @@ class Straight:
                 if event & select.POLLIN:
                     pgconn.consume_input()
         result: PGresult | None = None
-        while True:
-            while pgconn.is_busy():
-                self._poller.poll()
-                pgconn.consume_input()
-            more = pgconn.get_result()
-            if more is None:
-                return _known(result)
+        while (more := self._wait_for_result()) is not None:
             result = more
+        return _known(result)
+
+    def _wait_for_result(self) -> PGresult | None:
+        while self._pgconn.is_busy():
+            self._poller.poll()
+            self._pgconn.consume_input()
+        return self._pgconn.get_result()
 
     async def _await(self) -> PGresult:
         pgconn = self._pgconn
@@ -133,14 +187,16 @@ class Straight:
         while pgconn.flush():
             await _ready(loop.add_writer, loop.remove_writer, pgconn.socket)
         result: PGresult | None = None
-        while True:
-            while pgconn.is_busy():
-                await _ready(loop.add_reader, loop.remove_reader, pgconn.socket)
-                pgconn.consume_input()
-            more = pgconn.get_result()
-            if more is None:
-                return _known(result)
+        while (more := await self._await_result()) is not None:
             result = more
+        return _known(result)
+
+    async def _await_result(self) -> PGresult | None:
+        loop = asyncio.get_running_loop()
+        while self._pgconn.is_busy():
+            await _ready(loop.add_reader, loop.remove_reader, self._pgconn.socket)
+            self._pgconn.consume_input()
+        return self._pgconn.get_result()
 
     def _rows(self, text: str, result: PGresult) -> list[dict[str, Any]]:
         if self._check(result) != ExecStatus.TUPLES_OK:
@@ -167,6 +223,12 @@ def _known(result: PGresult | None) -> PGresult:
     if result is None:
         raise psycopg.OperationalError("the connection ended without an answer")
     return result
+
+
+def _check_sync(result: PGresult | None) -> None:
+    """What ends a transaction among several that were sent in one go."""
+    if result is None or result.status != ExecStatus.PIPELINE_SYNC:
+        raise psycopg.OperationalError("the connection ended in the middle of its answers")
 
 
 async def _ready(add: Callable[..., None], remove: Callable[[int], bool], descriptor: int) -> None:

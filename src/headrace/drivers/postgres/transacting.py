@@ -189,9 +189,7 @@ class Transacting(Connecting):
                 continue
             if isinstance(request, Whole) and not is_begun:
                 whole = first if op.relaxed else first + self._opening
-                answer = yield from self._send_whole(
-                    connection, op, whole, request.statements, point
-                )
+                answer = yield from self._send_whole(connection, op, whole, request, point)
                 point += 1
                 was_sent = True
                 continue
@@ -203,8 +201,7 @@ class Transacting(Connecting):
             if not is_begun and asked:
                 identity = rows[len(opening) - 1][0]
             is_begun = True
-            rows = rows[len(before) :]
-            answer = rows[0] if isinstance(request, Statement | Many) else rows
+            answer = _answer(request, rows[len(before) :])
         if is_begun:
             closing += tuple(self.notifications(sorted(announced)) if announced else ())
             self.probe(op.name, "commit")
@@ -225,7 +222,7 @@ class Transacting(Connecting):
         connection: Any,
         op: Op[Any],
         before: tuple[Statement, ...],
-        statements: tuple[Statement, ...],
+        request: Whole,
         point: int,
     ) -> Work[list[Any] | None]:
         """Send statements outside of a transaction: several in one go are one all the same."""
@@ -236,12 +233,20 @@ class Transacting(Connecting):
             gone = psycopg.OperationalError("the server has closed the connection")
             raise TryAgain(failures.unavailable(gone, self.address))
         try:
-            rows = yield Send(connection, before + statements, to_the_end=True, is_whole=True)
+            rows = yield Send(
+                connection,
+                before + request.statements,
+                to_the_end=True,
+                is_whole=True,
+                behind=request.behind,
+            )
         except pg.UniqueViolation as error:
             if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise
             return None
         except psycopg.Error as error:
+            if error.sqlstate == failures.OUTRUN:
+                return None
             if not failures.is_lost(error, connection):
                 raise
             raise InDoubt(self._unknown(op)) from error
@@ -381,8 +386,15 @@ class Transacting(Connecting):
 
 def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:
     if isinstance(request, Whole):
-        return request.statements
+        behind = () if request.behind is None else (request.behind,)
+        return request.statements + behind
     return (request,) if isinstance(request, Statement | Many) else tuple(request)
+
+
+def _answer(request: Any, rows: list[Any]) -> Any:
+    if isinstance(request, Statement | Many):
+        return rows[0]
+    return rows[: len(request.statements)] if isinstance(request, Whole) else rows
 
 
 def _no_steps() -> Steps[None]:

@@ -73,11 +73,15 @@ class Evidence(NamedTuple):
 class Whole(NamedTuple):
     """Statements that are a transaction all by themselves, sent in one go.
 
-    The answer is their rows, or None if they were refused because they have run before. So
-    they may be sent again when their answer is lost.
+    The answer is their rows, or None if they were refused, because they have run before (so
+    they may be sent again when their answer is lost) or because others were faster.
+
+    ``behind`` is one more, sent right behind them, a transaction of its own. Its end is waited
+    for; while it is under way the answer of the others is read.
     """
 
     statements: tuple[Statement, ...]
+    behind: Statement | None = None
 
 
 class Finally(NamedTuple):

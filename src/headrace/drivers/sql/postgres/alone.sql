@@ -77,17 +77,19 @@ from (
 ) r;
 
 -- name: complete_at_once
--- Complete items of one claim; the ids of those that were held by it and have no successor.
+-- Complete items; the ids of those that were held by their tokens and have no successor.
 select id as appended
 from headrace.complete_items(
-    :queue, :version, :token, string_to_array(:ids, ',')::bigint[], :keeps_counts,
+    :queue, :version, string_to_array(:tokens, E'\x1e'), string_to_array(:ids, ',')::bigint[],
+    :keeps_counts,
     :receipt::uuid);
 
 -- name: complete_counted
 -- The same where rules are about what is out. Rows with the id -2 name queues that are to be woken.
 select id as appended, woken
 from headrace.complete_counted(
-    :queue, :version, :token, string_to_array(:ids, ',')::bigint[], :keeps_counts,
+    :queue, :version, string_to_array(:tokens, E'\x1e'), string_to_array(:ids, ',')::bigint[],
+    :keeps_counts,
     :receipt::uuid, :channel);
 
 -- name: bind_channels

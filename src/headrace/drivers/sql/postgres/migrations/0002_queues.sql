@@ -324,7 +324,7 @@ from headrace.item where false;
 -- a queue gets another version with its first one, but that may happen between two statements.
 -- Where rules of a version are about what is out, it is counted, and no more is claimed than there is
 -- room for; 'unbound' means that it is not known yet what they say. The totals are locked first only
--- if they seem to be nearly full. The settings are for tables that nobody has analysed yet: the line is
+-- if they seem to be nearly full; else last, and if there is no room then, it is the error HR002. The settings are for tables that nobody has analysed yet: the line is
 -- read in its order, never sorted.
 create function headrace.claim_items(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
@@ -350,7 +350,6 @@ declare
     due bigint;
     word text := 'claimed';
     wanted integer := most;
-    room bigint;
     has_totals boolean := false;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
@@ -431,15 +430,6 @@ begin
             chosen := chosen || more;
         end if;
     end if;
-    if rules > 0 and not has_totals and cardinality(chosen) > 0 then
-        word := headrace.lock_totals_of(target.counted);
-        has_totals := true;
-        -- Others may have been faster.
-        room := headrace.room_left(target.checked, target.most);
-        chosen := case when word <> 'claimed' then '{}'
-                       when room < cardinality(chosen) then chosen[1 : room]
-                       else chosen end;
-    end if;
     if has_totals then
         update headrace.bucket set used = used + cardinality(chosen)
         where id = any(target.counted) and cardinality(chosen) > 0;
@@ -478,13 +468,21 @@ begin
               i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
               i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
               i.lease_until, i.claimed_at, i.worker, i.error, i.successor;
+    if rules > 0 and not has_totals then
+        -- The last thing that we do, so that nobody waits for the rest. Others may have been faster.
+        if headrace.lock_totals_of(target.counted) <> 'claimed'
+           or headrace.room_left(target.checked, target.most) < cardinality(chosen) then
+            raise exception 'others have taken the room' using errcode = 'HR002';
+        end if;
+        update headrace.bucket set used = used + cardinality(chosen) where id = any(target.counted);
+    end if;
 end
 $$;
 
--- Complete items of one claim that are not kept, in one statement; those with a successor stay.
--- The id -1 says that the queue's settings have another version, and nothing was done.
+-- Complete items that are not kept, in one statement; those with a successor stay. There is one token
+-- for all of them, or one for each. The id -1 says that the queue's settings have another version, and nothing was done.
 create function headrace.complete_items(
-    target integer, queue_version integer, claim_token text, items bigint[],
+    target integer, queue_version integer, claim_tokens text[], items bigint[],
     keeps_counts boolean, receipt uuid
 ) returns table (id bigint) language plpgsql as $$
 begin
@@ -498,7 +496,9 @@ begin
     return query
     with gone as (
         delete from headrace.item i
-        where i.id = any(items) and i.queue = target and i.token = claim_token
+        where i.id = any(items) and i.queue = target
+          and i.token = claim_tokens[
+              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]
           and i.successor is null
         returning i.id
     ), counted as (

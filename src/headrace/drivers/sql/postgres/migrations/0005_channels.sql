@@ -276,6 +276,7 @@ declare
     theirs integer[];
     chosen bigint[] := '{}';
     givers integer[] := '{}';
+    taken integer[];
     visited integer[] := '{}';
     turns bigint[];
     due bigint;
@@ -448,7 +449,7 @@ begin
         word := 'other';
     end if;
     if rules > 0 and not is_tight and word = 'claimed' then
-        word := headrace.count_out(givers, rules);
+        word := headrace.count_out(givers, rules, false);
     end if;
     if word = 'unbound' then
         -- Those that come next, too.
@@ -503,6 +504,7 @@ begin
                   i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
                   i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
         -- It was their turn.
+        taken := givers;
         givers := array(
             select g.channel from unnest(givers) with ordinality as g (channel, n)
             group by g.channel order by min(g.n));
@@ -518,6 +520,12 @@ begin
             ) l
         ) t
         where r.channel = t.channel;
+        if rules > 0 and not is_tight then
+            -- Late, so that nobody waits for the rest. Others may have been faster.
+            if headrace.count_out(taken, rules, true) <> 'claimed' then
+                raise exception 'others have taken the room' using errcode = 'HR002';
+            end if;
+        end if;
     end if;
     perform headrace.retire_channels(visited);
 end

@@ -267,8 +267,8 @@ $$;
 
 -- Count items that go out, given the channel of each: 'claimed'. Or nothing is counted: 'crowded' if
 -- there is no room for all of them, 'unbound' if it is not known what rules of a version say, or
--- a total is not there any more.
-create function headrace.count_out(channels integer[], rule_version integer)
+-- a total is not there any more. Unless it is final nothing is locked and counted, only looked at.
+create function headrace.count_out(channels integer[], rule_version integer, is_final boolean)
 returns text language plpgsql as $$
 declare
     ids integer[];
@@ -305,10 +305,15 @@ begin
     elsif ids is null then
         return 'claimed';
     end if;
-    -- As they are when we have them: others may have counted meanwhile.
-    select array_agg(l.id), array_agg(l.used) into locked, used
-    from (select b.id, b.used from headrace.bucket b where b.id = any(ids)
-          order by b.id for no key update) l;
+    if is_final then
+        -- As they are when we have them: others may have counted meanwhile.
+        select array_agg(l.id), array_agg(l.used) into locked, used
+        from (select b.id, b.used from headrace.bucket b where b.id = any(ids)
+              order by b.id for no key update) l;
+    else
+        select array_agg(b.id order by b.id), array_agg(b.used order by b.id) into locked, used
+        from headrace.bucket b where b.id = any(ids);
+    end if;
     if locked is distinct from ids then
         return 'unbound';
     end if;
@@ -317,9 +322,11 @@ begin
     if found then
         return 'crowded';
     end if;
-    update headrace.bucket b set used = b.used + n.number
-    from unnest(ids, numbers) as n (id, number)
-    where b.id = n.id;
+    if is_final then
+        update headrace.bucket b set used = b.used + n.number
+        from unnest(ids, numbers) as n (id, number)
+        where b.id = n.id;
+    end if;
     return 'claimed';
 end
 $$;
@@ -420,16 +427,16 @@ $$;
 create function headrace.has_ended_leases(queue_id integer, moment bigint)
 returns boolean language plpgsql as $$
 begin
-    return coalesce((select min(i.lease_until) from headrace.item i
-                     where i.queue = queue_id and i.state = 2) <= moment, false)
-        or coalesce((select min(c.until) from headrace.counter c) <= moment, false);
+    return exists (select from headrace.item i
+                   where i.queue = queue_id and i.state = 2 and i.lease_until <= moment)
+        or exists (select from headrace.counter c where c.until <= moment);
 end
 $$;
 
 -- See headrace.complete_items: the same where rules are about what is out. Also says which queues are
 -- to be woken, * if somebody waits without one, by rows with the id -2.
 create function headrace.complete_counted(
-    target integer, queue_version integer, claim_token text, items bigint[],
+    target integer, queue_version integer, claim_tokens text[], items bigint[],
     keeps_counts boolean, receipt uuid, listener text
 ) returns table (id bigint, woken text) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -452,7 +459,9 @@ begin
     begin
         with d as (
             delete from headrace.item i
-            where i.id = any(items) and i.queue = target and i.token = claim_token
+            where i.id = any(items) and i.queue = target
+              and i.token = claim_tokens[
+                  case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]
               and i.successor is null
             returning i.id, i.channel
         )
