@@ -231,6 +231,7 @@ INSERTS_ON_POSTGRES = {
     "push_to_channels",
     "claim_at_once",
     "claim_in_turn",
+    "claim_in_line",
     "complete_at_once",
     "complete_counted",
     "bind_channels",

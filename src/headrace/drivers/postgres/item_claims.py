@@ -68,7 +68,7 @@ def claim_at_once(
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
-        if take.select is None:
+        if take.select is None and not queue.info.has_channels:
             items = _items(queue, rows)
             store.known.raise_floor(queue, items, take.count, took)
         else:
@@ -98,7 +98,9 @@ def _claim_slowly(
 
 def _can_claim(queue: QueueRow, take: Take) -> bool:
     """Whether one statement can do it, as far as is known."""
-    return take.order == "fair" if take.select is not None else not queue.info.has_channels
+    if take.select is not None:
+        return take.order == "fair"
+    return not (queue.info.has_channels and queue.settings.serial)
 
 
 def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
@@ -132,12 +134,26 @@ def _claim(
     }
     if take.select is not None:
         return (yield from in_turn.claim(store, queue, take, rules, common))
+    if queue.info.has_channels:
+        return (yield from _claim_in_line(store, queue, rules, common))
     floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
     statement = store.sql.claim_at_once(
         **common, floor_rank=floor_rank, floor_position=floor_position
     )
 
     def attempt(_: bool, behind: Statement | None) -> Steps[list[Any]]:
+        return limited.rows_of((yield Whole((statement,), behind)))
+
+    return (yield from limited.claim(store, queue, rules, attempt))
+
+
+def _claim_in_line(
+    store: PostgresStore, queue: QueueRow, rules: Counting, common: dict[str, Any]
+) -> Steps[list[Any]]:
+    """The first items in line, whatever their channels."""
+
+    def attempt(is_tight: bool, behind: Statement | None) -> Steps[list[Any]]:
+        statement = store.sql.claim_in_line(**common, is_tight=is_tight and rules.version > 0)
         return limited.rows_of((yield Whole((statement,), behind)))
 
     return (yield from limited.claim(store, queue, rules, attempt))

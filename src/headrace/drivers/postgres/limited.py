@@ -12,7 +12,7 @@ to get something sends that statement right behind.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -95,7 +95,7 @@ def rows_of(answer: list[list[Any]] | None) -> list[Any]:
 def _bind(store: PostgresStore, queue: QueueRow, limits: Limits, line: str | None) -> Steps[bool]:
     """Write down what rules say about channels; False if they have changed meanwhile."""
     named = [entry.partition(NAMED) for entry in line.split(DIVIDER)] if line else []
-    channels: Sequence[tuple[str, str | None]] = [(id, name) for id, _, name in named]
+    channels = [(id, name or None) for id, _, name in named]
     found = {
         id: limits.bounds(queue.name, name, "running")
         for id, name in channels or [(NO_CHANNEL, None)]

@@ -57,6 +57,16 @@ from headrace.claim_in_turn(
     :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
     :takes_any, :now::bigint, :rules, :is_tight);
 
+-- name: claim_in_line
+-- Claim the first items in line, whatever their channels; answers nothing if there is no such queue.
+select answer as held, next_due, clock, line, id, payload, format, subject, priority, state,
+       position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
+       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
+       successor, key_values
+from headrace.claim_in_line(
+    :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :takes_any,
+    :now::bigint, :rules, :is_tight);
+
 -- name: walk_channels
 -- The channels of all lanes whose turn is next, in three texts: many rows are slow to fetch.
 select string_agg(r.channel::text, ',' order by r.turn) as channels,

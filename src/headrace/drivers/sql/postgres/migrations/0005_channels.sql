@@ -449,7 +449,7 @@ begin
         word := 'other';
     end if;
     if rules > 0 and not is_tight and word = 'claimed' then
-        word := headrace.count_out(givers, rules, false);
+        word := headrace.count_out(target.id, givers, rules, false);
     end if;
     if word = 'unbound' then
         -- Those that come next, too.
@@ -522,7 +522,7 @@ begin
         where r.channel = t.channel;
         if rules > 0 and not is_tight then
             -- Late, so that nobody waits for the rest. Others may have been faster.
-            if headrace.count_out(taken, rules, true) <> 'claimed' then
+            if headrace.count_out(target.id, taken, rules, true) <> 'claimed' then
                 raise exception 'others have taken the room' using errcode = 'HR002';
             end if;
         end if;

@@ -265,11 +265,12 @@ begin
 end
 $$;
 
--- Count items that go out, given the channel of each: 'claimed'. Or nothing is counted: 'crowded' if
+-- Count items of a queue that go out, given the channel of each, 0 for none: 'claimed'. Or nothing is counted: 'crowded' if
 -- there is no room for all of them, 'unbound' if it is not known what rules of a version say, or
 -- a total is not there any more. Unless it is final nothing is locked and counted, only looked at.
-create function headrace.count_out(channels integer[], rule_version integer, is_final boolean)
-returns text language plpgsql as $$
+create function headrace.count_out(
+    queue_id integer, channels integer[], rule_version integer, is_final boolean
+) returns text language plpgsql as $$
 declare
     ids integer[];
     numbers bigint[];
@@ -294,6 +295,9 @@ begin
         ) h
         cross join lateral (
             select f.rules, f.counted, f.checked, f.most from headrace.channel f where f.id = h.id
+            union all
+            select q.rules, q.counted, q.checked, q.most from headrace.queue q
+            where q.id = queue_id and h.id = 0
         ) c
         left join lateral unnest(c.counted) as k (total) on true
         group by k.total
@@ -430,6 +434,259 @@ begin
     return exists (select from headrace.item i
                    where i.queue = queue_id and i.state = 2 and i.lease_until <= moment)
         or exists (select from headrace.counter c where c.until <= moment);
+end
+$$;
+
+-- What is known of some channels of a queue, 0 for none: whether that is so for rules of a version, and
+-- whether all totals are there.
+create function headrace.bounds_of(queue_id integer, channels integer[], rule_version integer)
+returns table (id integer, counted integer[], checked integer[], most bigint[], is_bound boolean)
+language sql stable as $$
+    select c.id, c.counted, c.checked, c.most,
+           c.rules >= rule_version
+           and not exists (select from unnest(c.counted) as k (total)
+                           where not exists (select from headrace.bucket b where b.id = k.total))
+    from (
+        select h.id, h.rules, h.counted, h.checked, h.most
+        from headrace.channel h where h.id = any(channels)
+        union all
+        select 0, q.rules, q.counted, q.checked, q.most
+        from headrace.queue q where q.id = queue_id and 0 = any(channels)
+    ) c
+$$;
+
+-- Take items in line, page by page, for as long as there is room for some, and count each. Totals are
+-- locked before; whoever has locked some already passes over items of which somebody else has one.
+create function headrace.take_in_line(
+    queue_id integer, wanted integer, rule_version integer,
+    out items bigint[], out givers integer[], out full_ones integer[], out unbound integer[],
+    out is_passed_over boolean
+) language plpgsql as $$
+declare
+    page integer := greatest(wanted, 50);
+    last_rank integer := -2147483648;
+    last_position bigint := -9223372036854775808;
+    has_totals boolean := false;
+    entry record;
+    looked integer;
+    homes integer[];
+    totals integer[];
+    locked integer[] := '{}';
+    -- Channels that nothing can be taken of any more.
+    shut integer[] := '{}';
+    room bigint;
+    full_now integer[];
+begin
+    items := '{}';
+    givers := '{}';
+    full_ones := '{}';
+    unbound := '{}';
+    is_passed_over := false;
+    loop
+        homes := array(
+            select distinct p.channel from (
+                select i.channel from headrace.item i
+                where i.queue = queue_id and i.state = 1
+                  and (i.rank, i.position) > (last_rank, last_position)
+                order by i.rank, i.position limit page) p
+            where p.channel <> all(shut));
+        unbound := array(select b.id from headrace.bounds_of(queue_id, homes, rule_version) b
+                         where not b.is_bound);
+        exit when cardinality(unbound) > 0;
+        totals := array(
+            select distinct k.total from headrace.bounds_of(queue_id, homes, rule_version) b
+            cross join lateral unnest(b.counted) as k (total)
+            where k.total <> all(locked));
+        if has_totals then
+            locked := locked || array(
+                select b.id from headrace.bucket b where b.id = any(totals)
+                order by b.id for no key update skip locked);
+            full_now := array(
+                select b.id from headrace.bounds_of(queue_id, homes, rule_version) b
+                where not b.counted <@ locked);
+            is_passed_over := is_passed_over or cardinality(full_now) > 0;
+            shut := shut || full_now;
+        else
+            locked := array(
+                select b.id from headrace.bucket b where b.id = any(totals)
+                order by b.id for no key update);
+            has_totals := true;
+        end if;
+        looked := 0;
+        for entry in
+            select i.id, i.channel, i.rank, i.position from headrace.item i
+            where i.queue = queue_id and i.state = 1
+              and (i.rank, i.position) > (last_rank, last_position)
+            order by i.rank, i.position limit page
+        loop
+            looked := looked + 1;
+            last_rank := entry.rank;
+            last_position := entry.position;
+            continue when entry.channel = any(shut) or entry.channel <> all(homes);
+            select min(m.most - coalesce(t.used, 0)),
+                   array_agg(m.total) filter (where m.total <> 0 and t.used >= m.most)
+            into room, full_now
+            from headrace.bounds_of(queue_id, array[entry.channel], rule_version) b
+            cross join lateral unnest(b.checked, b.most) as m (total, most)
+            left join lateral (select u.used from headrace.bucket u where u.id = m.total) t on true;
+            if room <= 0 then
+                shut := shut || entry.channel;
+                full_ones := full_ones || full_now;
+                continue;
+            end if;
+            perform from headrace.item i where i.id = entry.id and i.state = 1
+            for no key update skip locked;
+            continue when not found;
+            update headrace.bucket t set used = t.used + 1
+            from headrace.bounds_of(queue_id, array[entry.channel], rule_version) b
+            where t.id = any(b.counted);
+            items := items || entry.id;
+            givers := givers || entry.channel;
+            exit when cardinality(items) = wanted;
+        end loop;
+        exit when cardinality(items) = wanted or looked < page;
+        page := 1000;
+    end loop;
+end
+$$;
+
+-- See headrace.claim_in_turn: the same for the first items in line, whatever their channels, where
+-- those are not strict. 'other' also if a channel is held.
+create function headrace.claim_in_line(
+    queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
+    claimer text, keeps_counts boolean, sign integer, takes_any boolean, moment bigint,
+    rules integer, is_tight boolean
+) returns table (
+    answer text, next_due bigint, clock bigint, line text,
+    id bigint, payload text, format smallint, subject text, priority integer, state smallint,
+    "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
+    attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
+    overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
+    successor text, key_values text
+) language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set jit = off as $$
+#variable_conflict use_column
+declare
+    target headrace.queue;
+    promoted bigint := 0;
+    chosen bigint[] := '{}';
+    givers integer[] := '{}';
+    full_ones integer[] := '{}';
+    unbound integer[] := '{}';
+    named text;
+    is_passed_over boolean := false;
+    due bigint;
+    word text := 'claimed';
+begin
+    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    select * into target from headrace.queue q where q.id = queue_id and q.is_live;
+    if not found then
+        return;
+    end if;
+    moment := coalesce(moment, headrace.clock());
+    if target.is_paused or target.version <> queue_version or target.held_until > moment then
+        word := 'other';
+    elsif rules > 0 and headrace.has_ended_leases(target.id, moment) then
+        word := 'short';
+    else
+        -- What is counted must be on the disk before it is used; the client sees to that.
+        perform set_config('synchronous_commit', 'off', true);
+        perform from headrace.item i
+        where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
+        if found then
+            promoted := headrace.promote_items(target.id, sign, moment);
+        end if;
+        if is_tight then
+            select t.items, t.givers, t.full_ones, t.unbound, t.is_passed_over
+            into chosen, givers, full_ones, unbound, is_passed_over
+            from headrace.take_in_line(target.id, most, rules) t;
+        else
+            select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.channel), '{}')
+            into chosen, givers
+            from (
+                select i.id, i.channel from headrace.item i
+                where i.queue = target.id and i.state = 1
+                order by i.rank, i.position limit most
+                for no key update skip locked
+            ) c;
+            if rules > 0 and cardinality(chosen) > 0 then
+                unbound := array(
+                    select b.id from headrace.bounds_of(target.id, array(
+                        select distinct g.channel from unnest(givers) as g (channel)), rules) b
+                    where not b.is_bound);
+                if cardinality(unbound) = 0 then
+                    word := headrace.count_out(target.id, givers, rules, false);
+                end if;
+            end if;
+        end if;
+        if cardinality(unbound) > 0 then
+            word := 'unbound';
+            select string_agg(u.id || E'\x1f' || coalesce(c.key_values, ''), E'\x1e') into named
+            from unnest(unbound) as u (id)
+            left join lateral (
+                select h.key_values from headrace.channel h where h.id = u.id) c on true;
+        end if;
+        -- Looked at when we have the items: whoever puts items back in line and holds their
+        -- channel does both at once.
+        perform from headrace.channel_hold h
+        where h.queue = target.id and h.until > moment limit 1;
+        if found then
+            word := 'other';
+        end if;
+        if word = 'claimed' and cardinality(chosen) < most then
+            select min(i.lease_until) into due
+            from headrace.item i where i.queue = target.id and i.state = 2;
+            if due <= moment and not takes_any then
+                word := 'short';
+            end if;
+            due := least(due, (select min(i.next_execution) from headrace.item i
+                               where i.queue = target.id and i.state = 0));
+        end if;
+    end if;
+    if word <> 'claimed' then
+        if is_tight then
+            perform headrace.count_in(target.id, givers, 0);
+        end if;
+        chosen := '{}';
+    elsif is_tight and cardinality(chosen) < most then
+        perform headrace.wait_for_totals(target.id, full_ones);
+        if is_passed_over then
+            -- Whoever has their totals does not know that somebody waits.
+            due := least(due, moment + 10);
+        end if;
+    end if;
+    if keeps_counts and (promoted > 0 or cardinality(chosen) > 0) then
+        insert into headrace.tally (queue, planned, pending, active, picked)
+        values (target.id, -promoted, promoted - cardinality(chosen), cardinality(chosen),
+                cardinality(chosen));
+    end if;
+    return query
+    select word, due, moment, coalesce(named, array_to_string(chosen, ',')), i.*, null::text
+    from (select) one left join (select * from headrace.no_item) i on true;
+    if cardinality(chosen) = 0 then
+        return;
+    end if;
+    return query
+    update headrace.item i
+    set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
+        claimed_at = moment,
+        lease_until = moment
+            + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
+    where i.id = any(chosen)
+    returning null::text, null::bigint, null::bigint, null::text,
+              i.id, i.payload, i.format, i.subject, i.priority, i.state,
+              i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
+              i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
+              i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
+    if rules > 0 and not is_tight then
+        -- Late, so that nobody waits for the rest. Others may have been faster.
+        if headrace.count_out(target.id, givers, rules, true) <> 'claimed' then
+            raise exception 'others have taken the room' using errcode = 'HR002';
+        end if;
+    end if;
+    perform headrace.retire_channels(array(
+        select distinct g.channel from unnest(givers) as g (channel) where g.channel <> 0));
 end
 $$;
 
