@@ -7,11 +7,14 @@ from typing import Any, Literal, NamedTuple
 from hypothesis import strategies as st
 
 from headrace.contract.items import Filter
+from headrace.contract.limits import OverrideRow, RuleRow
 from headrace.core.where import where
 from headrace.model.failures import Failure
 from headrace.model.items import WORKER_LOST, Kind
 from headrace.model.keyvalues import KeyValues
+from headrace.model.limits import EVERYTHING
 from headrace.model.queries import Query
+from headrace.model.typed import ANY
 from headrace.testing.faults import Point
 
 
@@ -120,6 +123,20 @@ sayings = st.builds(
     ),
 )
 leases = st.sampled_from([None, None, 10_000, 1, 1500])
+RULES = (
+    RuleRow(id="each", key_values=KeyValues.of({"name": ANY}, allow_any=True).form, limit=1),
+    RuleRow(id="one", key_values=A, limit=1),
+    RuleRow(id="mine", key_values=EVERYTHING.form, limit=2, queue="a"),
+    RuleRow(id="rate", key_values=EVERYTHING.form, limit=2, period_ms=10_000),
+    RuleRow(id="full", key_values=A, limit=3, on="enqueued"),
+)
+OVERRIDES = tuple(
+    OverrideRow(id=f"for-{name}", key_values=form, limit=1)
+    for name, form in zip("ab", (A, B), strict=True)
+)
+rules = st.sampled_from(RULES)
+overrides = st.sampled_from(OVERRIDES)
+numbers = st.sampled_from([-1, 0, 1, 1, 2, 3])
 modes = st.sampled_from([None, None, "skip", "next", "next"])
 debounces = st.sampled_from([(None, None), (None, None), (1000, None), (1000, 2500), (0, 0)])
 keys = st.sampled_from([None, None, None, "k", "l"])

@@ -25,8 +25,9 @@ from headrace.model.items import JSON, Kind, State
 from headrace.testing import queue_choices as choose
 from headrace.testing.faces import FaceName, connect, shut
 from headrace.testing.faults import Point
+from headrace.testing.limit_steps import LimitSteps
 from headrace.testing.queue_choices import Doc, Saying
-from headrace.testing.queue_play import QueuePlay, transact
+from headrace.testing.queue_play import transact
 from headrace.testing.queue_sides import NOBODY, QueueSide, look, plain_errors
 
 
@@ -38,7 +39,7 @@ def _is_ended(machine: Any) -> bool:
     return bool(machine.items(State.DEAD) or machine.items(State.COMPLETED))
 
 
-class QueueMachine(QueuePlay):
+class QueueMachine(LimitSteps):
     """Random operations on queues, in one process, with crashes and a restless clock."""
 
     @initialize(
@@ -508,11 +509,13 @@ class QueueMachine(QueuePlay):
         for state in (State.PLANNED, State.PENDING, State.ACTIVE):
             for _, item in self.items(state, queue)[:4]:
                 number = self.model.number(item.id)
-                ours, theirs = (
-                    side.plain(side.run("place", queue, side.id(number)))
-                    for side in (self.driver, self.model)
-                )
-                assert ours == theirs
+                for look_at, more in (("place", ()), ("item_limits", (9,))):
+                    ours, theirs = (
+                        side.plain(side.run(look_at, queue, side.id(number), *more))
+                        for side in (self.driver, self.model)
+                    )
+                    assert ours == theirs
+        self.look_at_limits()
         assert _records(self.driver) == _records(self.model)
 
     @rule(seconds=choose.seconds)

@@ -30,6 +30,9 @@ LOOKS = (
     "samples",
     "clients",
     "workers",
+    "limit_rules",
+    "limit_usage",
+    "counters",
 )
 """Operations that change nothing."""
 
@@ -57,16 +60,20 @@ class QueuePlay(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock()
-        self.address = self.url()
-        self.driver = QueueSide(connect("blocking", self.address, clock=self.clock))
-        self.model = QueueSide(connect("blocking", "memory://", clock=self.clock))
+        self.open()
         self.views: dict[str, QueueView] = {}
         self.tokens: list[str] = []
         self.written = 0
         self.age = 0
 
+    def open(self) -> None:
+        """Two empty stores."""
+        self.address = self.url()
+        self.driver = QueueSide(connect("blocking", self.address, clock=self.clock))
+        self.model = QueueSide(connect("blocking", "memory://", clock=self.clock))
+
     def url(self) -> str:
-        """The URL of an empty store; asked once per machine."""
+        """The URL of an empty store; asked whenever the machine begins, or begins anew."""
         raise NotImplementedError
 
     def teardown(self) -> None:
@@ -107,11 +114,17 @@ class QueuePlay(RuleBasedStateMachine):
         self, operation: str, arguments: Arguments, ours: Any, theirs: Any
     ) -> tuple[Any, Any]:
         """Both answers as they must be the same."""
-        if isinstance(ours, Taking) and isinstance(theirs, Taking) and ours.next_due is None:
+        if isinstance(ours, Taking) and isinstance(theirs, Taking):
             [take] = arguments(self.model)
-            if len(ours.items) == take.count:
+            if ours.next_due is None and len(ours.items) == take.count:
                 # Not known, which is allowed when more may be due.
                 theirs = replace(theirs, next_due=None)
+            if _is_sooner(ours.next_due, theirs.next_due) and self._has_rates():
+                # Time gives room back, and nobody looks whether anything waits for it.
+                theirs = replace(theirs, next_due=ours.next_due)
+            if ours.version == self.views[take.queue].info.version:
+                # A lease that it ended may have given the queue its first channel.
+                theirs = replace(theirs, version=ours.version)
         if operation in IDS and isinstance(ours, list):
             return [self.driver.number(id) for id in ours], [self.model.number(id) for id in theirs]
         return self.driver.plain(ours), self.model.plain(theirs)
@@ -167,11 +180,13 @@ class QueuePlay(RuleBasedStateMachine):
     def all_items(self, side: QueueSide, views: dict[str, QueueView]) -> list[dict[str, Any]]:
         return [item for view in views.values() for item in plain_view(side, view)["items"]]
 
+    def _has_rates(self) -> bool:
+        return any(row.period_ms for row in self.model.run("limit_rules", "", 9))
+
     def clear(self) -> None:
-        """Begin anew with no queues at all."""
-        for side in (self.driver, self.model):
-            for info in side.run("queues", "", "", 100):
-                side.run("drop_queue", info.name, False)
+        """Begin anew with nothing at all."""
+        self.teardown()
+        self.open()
         self.views = {}
 
     # What steps choose from.
@@ -217,6 +232,10 @@ class QueuePlay(RuleBasedStateMachine):
     def new_token(self) -> str:
         self.tokens.append(f"token{len(self.tokens)}")
         return self.tokens[-1]
+
+
+def _is_sooner(one: int | None, other: int | None) -> bool:
+    return one is not None and (other is None or one < other)
 
 
 def attempt(side: QueueSide, operation: str, arguments: Arguments) -> Answer:

@@ -21,6 +21,7 @@ from headrace.contract.items import (
     Settled,
     Taking,
 )
+from headrace.contract.limits import Usage
 from headrace.errors import HeadraceError
 from headrace.model.items import ItemState, State
 from headrace.model.letters import PREFIX
@@ -75,6 +76,15 @@ class QueueSide:
                 return {"pushed": ids, "notes": msgspec.to_builtins(value.notes)}
             case Settled():
                 return msgspec.to_builtins(value) | {"item": self.number(value.item)}
+            case Usage():
+                holders = [
+                    {
+                        **msgspec.to_builtins(holder),
+                        "item": holder.item and self.number(holder.item),
+                    }
+                    for holder in value.holders
+                ]
+                return msgspec.to_builtins(value) | {"holders": holders}
             case Taking():
                 items = [self._item(item) for item in value.items]
                 return msgspec.to_builtins(value) | {"items": items}

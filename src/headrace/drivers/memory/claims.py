@@ -40,12 +40,14 @@ class MemoryClaims(MemoryPushes):
             return Taking(state="stale", version=info.version, now=now)
         self._promote(queue, now)
         admission = Admission()
-        if self.data.limits.has(take.queue, "running"):
+        limits = self.data.limits
+        is_limited = limits.concerns(take.queue, has_channels=info.has_channels)
+        if is_limited and limits.has(take.queue, "running"):
             # Leases that are over hold room.
             self.end_leases(queue, EVERYTHING, now)
             self.end_counter_leases(EVERYTHING)
             room = room_in(self.data, "running", now)
-            admission = Admission(take.queue, self.data.limits, room)
+            admission = Admission(take.queue, limits, room)
         chosen = next_items(queue, take, now, admission)
         if len(chosen.items) < take.count and self.end_leases(queue, EVERYTHING, now):
             chosen = next_items(queue, take, now, admission)
