@@ -11,6 +11,12 @@ from headrace import ANY, Query
 from headrace.testing.postgres import PrivatePostgres
 
 TIMEOUT = 30
+WAYS = pytest.mark.parametrize(
+    ("channel", "select"),
+    [(None, None), ({"os": "mac"}, Query()), ({"os": "mac"}, None)],
+    ids=["no channels", "by turns", "in line"],
+)
+SELECTS = pytest.mark.parametrize("select", [Query(), None], ids=["by turns", "in line"])
 
 
 @pytest.fixture
@@ -39,15 +45,18 @@ def fill(hr: headrace.Headrace, *channels: dict[str, object] | None) -> headrace
 
 
 @pytest.mark.usefixtures("lazy_disk")
-@pytest.mark.parametrize("channel", [None, {"os": "mac"}])
+@WAYS
 def test_what_is_counted_is_on_the_disk(
-    hr: headrace.Headrace, postgres: PrivatePostgres, channel: dict[str, object] | None
+    hr: headrace.Headrace,
+    postgres: PrivatePostgres,
+    channel: dict[str, object] | None,
+    select: Query | None,
 ) -> None:
     """Else a crash would give a slot back while somebody still runs, or take a result away."""
     hr.create_limit(None, 5)
     queue = fill(hr, channel)
     [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
-    items = queue.claim(1, select=None if channel is None else Query())
+    items = queue.claim(1, select=select)
     assert items
     assert postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'") == [(True,)]
     [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
@@ -55,18 +64,18 @@ def test_what_is_counted_is_on_the_disk(
     assert postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'") == [(True,)]
 
 
-@pytest.mark.parametrize("channel", [None, {"os": "mac"}])
+@WAYS
 def test_who_has_waited_for_a_total_looks_at_it_anew(
     hr: headrace.Headrace,
     postgres: PrivatePostgres,
     schema: str,
     channel: dict[str, object] | None,
+    select: Query | None,
 ) -> None:
     """Somebody counts when a claim has seen that there is room: then there is none."""
     hr.create_limit(None, 1)
     queue = fill(hr, channel)
     found: list[headrace.Item] = []
-    select = None if channel is None else Query()
     claim = threading.Thread(target=lambda: found.extend(queue.claim(1, select=select)))
     with psycopg.connect(postgres.url) as other:
         [[pid]] = other.execute("select pg_backend_pid()").fetchall()
@@ -86,31 +95,50 @@ def test_who_has_waited_for_a_total_looks_at_it_anew(
     assert used(postgres, schema) == [1]
 
 
+@SELECTS
 def test_a_claim_takes_what_there_is_room_for(
-    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
 ) -> None:
     """Channels of which nothing fits are passed over, and what others have is taken."""
     hr.create_limit({"os": "mac"}, 2)
     hr.create_limit({"branch": ANY}, 1)
     channels = [{"os": os, "branch": n} for os in ("mac", "linux") for n in range(4)]
     queue = fill(hr, *channels)
-    items = queue.claim(99, select=Query())
+    items = queue.claim(99, select=select)
     assert sorted((item.channel.plain["os"], item.channel.plain["branch"]) for item in items) == [
         ("linux", 2), ("linux", 3), ("mac", 0), ("mac", 1),
     ]  # fmt: skip
     assert sum(used(postgres, schema)) == 6
     queue.complete(items)
     assert sum(used(postgres, schema)) == 0
-    assert len(queue.claim(99, select=Query())) == 4
+    assert len(queue.claim(99, select=select)) == 4
 
 
+@SELECTS
 def test_totals_that_were_forgotten_are_made_again(
-    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
 ) -> None:
     """Maintenance removes totals that nothing counts in; channels know them by number."""
     hr.create_limit({"os": ANY}, 1)
     queue = fill(hr, {"os": "mac"}, {"os": "linux"})
     postgres.execute(f"delete from {schema}.bucket")
-    assert len(queue.claim(9, select=Query())) == 2
+    assert len(queue.claim(9, select=select)) == 2
     assert used(postgres, schema) == [1, 1]
-    assert queue.claim(9, select=Query()) == []
+    assert queue.claim(9, select=select) == []
+
+
+def test_items_in_no_channel_count_beside_others_in_line(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
+) -> None:
+    """A rule about everything counts both; what is in no channel has no values to count by."""
+    hr.create_limit(None, 3)
+    hr.create_limit({"os": ANY}, 1)
+    queue = fill(hr, {"os": "mac"}, None, {"os": "mac"}, None, None)
+    items = queue.claim(99)
+    assert [item.channel is None for item in items] == [False, True, True]
+    assert sorted(used(postgres, schema)) == [1, 3]
+    queue.complete(items[1:])
+    assert [item.channel for item in queue.claim(99)] == [None]
+    assert queue.claim(99) == []
+    queue.complete(items[:1])
+    assert [item.channel is None for item in queue.claim(99)] == [False]

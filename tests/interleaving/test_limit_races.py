@@ -29,7 +29,11 @@ def check_used(q: Queue, number: int) -> int:
     return out
 
 
-@pytest.mark.parametrize("options", [{}, {"select": EVERY}], ids=["line", "fair"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"select": EVERY}, {"select": EVERY, "order": "line"}],
+    ids=["line", "fair", "selected"],
+)
 def test_two_claims_share_what_fits(stage, options):
     """Of several channels that count together; all of it, and no more."""
     stepper, (one, two) = stage.act(2)

@@ -1025,7 +1025,7 @@ MUTANTS = (
     ),
     Mutant(
         "limits are checked before they are locked",
-        interleaving("limit_races", "postgres", "two_claims", "line"),
+        interleaving("limit_races", "postgres", "two_claims", "selected"),
         (SqlPatch("postgres", "lock_buckets", "for no key update", ""),),
     ),
     Mutant(
@@ -1122,7 +1122,7 @@ MUTANTS = (
     ),
     Mutant(
         "a claim by turns that has waited for a total does not look at it anew",
-        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and os"),
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and turns"),
         (
             SchemaPatch(
                 "postgres",
@@ -1132,8 +1132,30 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a claim in line that has waited for a total does not look at it anew",
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and line"),
+        (
+            SchemaPatch(
+                "postgres",
+                "    if found then\n        return 'crowded';",
+                "    if false then\n        return 'crowded';",
+            ),
+        ),
+    ),
+    Mutant(
+        "items in no channel are not counted in line",
+        ("tests/drivers/test_postgres_limits.py", "no_channel_count_beside"),
+        (
+            SchemaPatch(
+                "postgres",
+                "q.checked, q.most from headrace.queue q\n            where q.id = queue_id and h.id = 0",
+                "q.checked, q.most from headrace.queue q\n            where false",
+            ),
+        ),
+    ),
+    Mutant(
         "a claim that has waited for a total does not look at it anew",
-        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and None"),
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and no"),
         (
             SchemaPatch(
                 "postgres",
