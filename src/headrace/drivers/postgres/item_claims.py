@@ -1,6 +1,6 @@
 """Claims and completions in one statement each, where they are simple.
 
-What is not simple (outcomes other than done, history, successors, rates) goes the way that all
+What is not simple (outcomes other than done, history, successors, rates, holds in line) goes the way that all
 relational drivers share. A completion leaves a receipt; a claim is found by its token.
 """
 
@@ -153,7 +153,7 @@ def _claim_in_line(
     """The first items in line, whatever their channels."""
 
     def attempt(is_tight: bool, behind: Statement | None) -> Steps[list[Any]]:
-        statement = store.sql.claim_in_line(**common, is_tight=is_tight and rules.version > 0)
+        statement = store.sql.claim_in_line(**common, is_tight=is_tight)
         return limited.rows_of((yield Whole((statement,), behind)))
 
     return (yield from limited.claim(store, queue, rules, attempt))

@@ -69,7 +69,8 @@ def claim(
     for _ in range(MOST_ATTEMPTS):
         # In vain it would wait for the disk for nothing, each time that somebody looks.
         behind = flush(store) if rules.version and queue.id in known.busy else None
-        rows = yield from attempt(tight.get(queue.id, 0.0) > time.monotonic(), behind)
+        is_tight = rules.version > 0 and tight.get(queue.id, 0.0) > time.monotonic()
+        rows = yield from attempt(is_tight, behind)
         word = rows[0]["held"] if rows else None
         if word == "crowded":
             tight[queue.id] = time.monotonic() + TIGHT_SECONDS

@@ -358,7 +358,9 @@ begin
         if is_strict then
             candidates := headrace.free_channels(candidates);
         end if;
-        if is_tight and not headrace.are_bound(candidates, rules) then
+        if is_tight and exists (
+            select from headrace.bounds_of(target.id, candidates, rules) b where not b.is_bound
+        ) then
             word := 'unbound';
             exit;
         end if;

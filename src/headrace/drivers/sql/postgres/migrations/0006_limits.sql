@@ -142,19 +142,22 @@ begin
 end
 $$;
 
--- Whether it is known of all of some channels what rules of a version say about them.
-create function headrace.are_bound(channels integer[], rule_version integer)
-returns boolean language plpgsql as $$
-begin
-    return not exists (
-        select from unnest(channels) as u (id)
-        cross join lateral (
-            select h.rules, h.counted from headrace.channel h where h.id = u.id
-        ) c
-        where c.rules < rule_version
-           or exists (select from unnest(c.counted) as k (total)
-                      where not exists (select from headrace.bucket b where b.id = k.total)));
-end
+-- What is known of some channels of a queue, 0 for none: whether that is so for rules of a version, and
+-- whether all totals are there.
+create function headrace.bounds_of(queue_id integer, channels integer[], rule_version integer)
+returns table (id integer, counted integer[], checked integer[], most bigint[], is_bound boolean)
+language sql stable as $$
+    select c.id, c.counted, c.checked, c.most,
+           c.rules >= rule_version
+           and not exists (select from unnest(c.counted) as k (total)
+                           where not exists (select from headrace.bucket b where b.id = k.total))
+    from (
+        select h.id, h.rules, h.counted, h.checked, h.most
+        from headrace.channel h where h.id = any(channels)
+        union all
+        select 0, q.rules, q.counted, q.checked, q.most
+        from headrace.queue q where q.id = queue_id and 0 = any(channels)
+    ) c
 $$;
 
 -- Lock the totals of some channels. Who has locked others already does not wait for anybody: then
@@ -435,24 +438,6 @@ begin
                    where i.queue = queue_id and i.state = 2 and i.lease_until <= moment)
         or exists (select from headrace.counter c where c.until <= moment);
 end
-$$;
-
--- What is known of some channels of a queue, 0 for none: whether that is so for rules of a version, and
--- whether all totals are there.
-create function headrace.bounds_of(queue_id integer, channels integer[], rule_version integer)
-returns table (id integer, counted integer[], checked integer[], most bigint[], is_bound boolean)
-language sql stable as $$
-    select c.id, c.counted, c.checked, c.most,
-           c.rules >= rule_version
-           and not exists (select from unnest(c.counted) as k (total)
-                           where not exists (select from headrace.bucket b where b.id = k.total))
-    from (
-        select h.id, h.rules, h.counted, h.checked, h.most
-        from headrace.channel h where h.id = any(channels)
-        union all
-        select 0, q.rules, q.counted, q.checked, q.most
-        from headrace.queue q where q.id = queue_id and 0 = any(channels)
-    ) c
 $$;
 
 -- Take items in line, page by page, for as long as there is room for some, and count each. Totals are
