@@ -190,14 +190,14 @@ MUTANTS = (
     Mutant(
         "claim ignores the claim that stands",
         interleaving("claims", "sqlite", "two_claims"),
-        (Patch(f"{PROCS}._claim", "if not proc.hold.is_over(proc.now):", "if False:"),),
+        (Patch(f"{PROCS}.claim_under_lock", "if not proc.hold.is_over(proc.now):", "if False:"),),
     ),
     Mutant(
         "expired claim is not counted as a reclaim",
         interleaving("claims", "sqlite", "takeover"),
         (
             Patch(
-                f"{PROCS}._claim",
+                f"{PROCS}.claim_under_lock",
                 "proc = yield from self._give_back("
                 "proc, proc.hold, failed=None, error=rules.TIMED_OUT)",
                 "yield self.sql.release(id=proc.id)",
@@ -231,7 +231,11 @@ MUTANTS = (
     Mutant(
         "write begins without the write lock",
         interleaving("commits", "sqlite", "reader", "known"),
-        (Patch("headrace.drivers.sqlite.store:SqliteStore._transact", "BEGIN IMMEDIATE", "BEGIN"),),
+        (
+            Patch(
+                "headrace.drivers.sqlite.store:SqliteStore._run_writing", "BEGIN IMMEDIATE", "BEGIN"
+            ),
+        ),
     ),
     Mutant(
         "proc is not locked",
@@ -281,13 +285,12 @@ MUTANTS = (
                 "yield from ((one,) for one in (*statements, *moves))",
             ),
             Patch(
-                "headrace.drivers.sqlite.store:SqliteStore._converse",
-                "    point += 1\n        if isinstance(request, Finally):",
-                "    point += 1\n"
-                "        if op.name == 'commit' and point > 2:\n"
-                "            connection.execute('COMMIT')\n"
-                "            connection.execute('BEGIN IMMEDIATE')\n"
-                "        if isinstance(request, Finally):",
+                "headrace.drivers.sqlite.conversing:Conversation._pass",
+                "self._point += 1",
+                "self._point += 1\n"
+                "    if self._name == 'commit' and self._point > 2:\n"
+                "        self._connection.execute('COMMIT')\n"
+                "        self._connection.execute('BEGIN IMMEDIATE')",
             ),
         ),
     ),
@@ -483,7 +486,13 @@ MUTANTS = (
     Mutant(
         "claims are not counted",
         contract("sqlite", "a_claim_counts_what_it_hands_out"),
-        (Patch("headrace.drivers.sqlite.queueing:claim_at_once", "picked=len(items)", "picked=0"),),
+        (
+            Patch(
+                "headrace.drivers.sqlite.queueing:_take_first",
+                '"count": len(rows)',
+                '"count": 0',
+            ),
+        ),
     ),
     Mutant(
         "claims at once do not lock",

@@ -222,7 +222,7 @@ BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_end
     ),
     *("change_buckets", "mark_buckets"),
 }
-INSERTS_ON_SQLITE = {"count_push", "add_files"}
+INSERTS_ON_SQLITE = {"count_push", "count_claim", "add_files"}
 INSERTS_ON_POSTGRES = {
     "append",
     "claim_next",

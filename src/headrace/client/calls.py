@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -90,14 +90,14 @@ class LivePlan(msgspec.Struct, frozen=True):
     count: int
 
 
-class Call(NamedTuple, Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True):
     """An operation for the store, and what to make of its answer afterwards."""
 
     op: Op[Any]
     finish: Callable[[Any], T]
 
 
-class Commitment(NamedTuple, Generic[T]):
+class Commitment(msgspec.Struct, Generic[T], frozen=True):
     """Records to commit, and what to make of the outcome."""
 
     call: CommitCall

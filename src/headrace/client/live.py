@@ -157,6 +157,7 @@ class Live:
 
     def _claims(self) -> Generator[Claim, None, None]:
         self._make()
+        upcoming = self._proc._next_claim(self._plan.count)
         waiter = self._waiter = self._client._store.waiter(self._plan.topic)
         is_over = threading.Event()
         beat = threading.Thread(
@@ -166,21 +167,21 @@ class Live:
         is_hinted = True
         try:
             while not self._is_stopped.is_set():
+                claim = None
                 # Without a hint, a look that writes nothing comes first.
-                claim = (
-                    self._proc.claim(self._plan.count) if is_hinted or self._is_behind() else None
-                )
-                if claim is None:
-                    is_hinted = waiter.wait(CHORES)
-                    continue
-                is_hinted = True
-                self._claim = claim
-                yield claim
-                self._claim = None
+                if is_hinted or self._is_behind():
+                    claim = self._claim = self._proc._take(upcoming)
+                    if claim is not None:
+                        yield claim
+                        self._claim = None
+                    # Here and not above, where somebody waits for the records.
+                    upcoming = self._proc._next_claim(self._plan.count)
+                is_hinted = claim is not None or waiter.wait(CHORES)
         except ProcDisabled:
             if not self._is_stopped.is_set():
                 raise
         finally:
+            upcoming.op.accept()
             is_over.set()
             beat.join()
             self._waiter = None
@@ -364,26 +365,27 @@ class AsyncLive:
 
     async def _claims(self) -> AsyncGenerator[AsyncClaim, None]:
         await self._make()
+        upcoming = self._proc._next_claim(self._plan.count)
         waiter = self._waiter = self._client._store.waiter(self._plan.topic)
         beat = asyncio.ensure_future(self._keep_alive())
         is_hinted = True
         try:
             while not self._is_stopped.is_set():
-                # Without a hint, a look that writes nothing comes first.
                 claim = None
+                # Without a hint, a look that writes nothing comes first.
                 if is_hinted or await self._is_behind():
-                    claim = await self._proc.claim(self._plan.count)
-                if claim is None:
-                    is_hinted = await waiter.await_hint(CHORES)
-                    continue
-                is_hinted = True
-                self._claim = claim
-                yield claim
-                self._claim = None
+                    claim = self._claim = await self._proc._take(upcoming)
+                    if claim is not None:
+                        yield claim
+                        self._claim = None
+                    # Here and not above, where somebody waits for the records.
+                    upcoming = self._proc._next_claim(self._plan.count)
+                is_hinted = claim is not None or await waiter.await_hint(CHORES)
         except ProcDisabled:
             if not self._is_stopped.is_set():
                 raise
         finally:
+            upcoming.op.accept()
             beat.cancel()
             self._waiter = None
             waiter.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
 from msgspec import UNSET, UnsetType
 
-from headrace.client.calls import Acked, Taken, Timeout, changes
+from headrace.client.calls import Acked, Call, Taken, Timeout, changes
 from headrace.core.commits import Entry, Headers
 from headrace.model.procs import Lag, ProcInfo, Strategy
 from headrace.model.record import Record
@@ -36,6 +36,9 @@ class ClaimedRecords(Sequence[Record]):
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
         return self.records[index]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -135,7 +138,15 @@ class Proc(ProcReference):
         None also while another claim is outstanding. A claim that is not acked within the
         reclaim timeout is given back by the next claim. ``ProcDisabled`` if it is.
         """
-        taken = self._client._run(self._client._calls.claim(self.name, count))
+        return self._take(self._next_claim(count))
+
+    def _next_claim(self, count: int) -> Call[Taken | None]:
+        """A claim that is yet to be sent."""
+        return self._client._calls.claim(self.name, count)
+
+    def _take(self, call: Call[Taken | None]) -> Claim | None:
+        _ = self._client._calls
+        taken = self._client._run(call)
         return None if taken is None else Claim(self, taken)
 
     def ack(self, token: str) -> str:
@@ -215,7 +226,14 @@ class AsyncProc(ProcReference):
         self._client = client
 
     async def claim(self, count: int = 1) -> AsyncClaim | None:
-        taken = await self._client._run(self._client._calls.claim(self.name, count))
+        return await self._take(self._next_claim(count))
+
+    def _next_claim(self, count: int) -> Call[Taken | None]:
+        return self._client._calls.claim(self.name, count)
+
+    async def _take(self, call: Call[Taken | None]) -> AsyncClaim | None:
+        _ = self._client._calls
+        taken = await self._client._run(call)
         return None if taken is None else AsyncClaim(self, taken)
 
     async def ack(self, token: str) -> str:

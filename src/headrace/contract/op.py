@@ -6,10 +6,25 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 
 Steps = Generator[Any, Any, T]
 """A running operation: it yields what its driver understands and is sent the answers."""
+
+
+class Direct(msgspec.Struct, Generic[T], frozen=True):
+    """Steps as one function of whatever its driver talks through.
+
+    For operations so short that handing statements to and fro would cost as much as they do.
+    """
+
+    do: Callable[[Any], T]
+
+
+Alone = Callable[[], Steps[T]] | Direct[T]
+"""Other steps for an operation that has a transaction to itself."""
 
 
 class Op(Generic[T]):
@@ -27,13 +42,15 @@ class Op(Generic[T]):
     ``repeatable``  running it twice gives the same answer and the same state, so a runner
                     that lost its connection at COMMIT may simply run it again.
     ``alone``       other steps for a runner that runs this operation and nothing else in a
-                    transaction; what composes it uses the ordinary ones.
+                    transaction; what composes it uses the ordinary ones. ``direct`` if they
+                    are one function.
     """
 
     __slots__ = (
         "_alone",
         "_steps",
         "_was_run",
+        "direct",
         "durable",
         "name",
         "relaxed",
@@ -50,7 +67,7 @@ class Op(Generic[T]):
         relaxed: bool = False,
         durable: bool = False,
         repeatable: bool = False,
-        alone: Callable[[], Steps[T]] | None = None,
+        alone: Alone[T] | None = None,
     ) -> None:
         self.name = name
         self.writes = writes
@@ -58,7 +75,8 @@ class Op(Generic[T]):
         self.durable = durable
         self.repeatable = repeatable
         self._steps = steps
-        self._alone = alone or steps
+        self.direct = alone.do if isinstance(alone, Direct) else None
+        self._alone = steps if alone is None or isinstance(alone, Direct) else alone
         self._was_run = False
 
     def __iter__(self) -> Steps[T]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from headrace.contract.values import (
     CommitCall,
@@ -26,7 +28,7 @@ Entry = tuple[str, Any] | tuple[str, Any, Headers | None]
 LONGEST_KEY = 500
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True):
     """A call that is checked and encoded, and the topic of each record as it was given."""
 
     call: CommitCall

@@ -27,7 +27,8 @@ def holding(store: object) -> Iterator[None]:
 
 def is_holding(store: object) -> bool:
     """Whether the current thread or task does."""
-    return store in _held.get()
+    held = _held.get()
+    return bool(held) and store in held
 
 
 def would_wait_for_itself(place: str) -> StoreBusy:

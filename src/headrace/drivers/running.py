@@ -62,8 +62,8 @@ class Probe(Protocol):
     def __call__(self, operation: str, point: int | str) -> None: ...
 
 
-def _no_probe(operation: str, point: int | str) -> None:
-    pass
+def no_probe(operation: str, point: int | str) -> None:
+    """Nobody wants a crash."""
 
 
 class Runner:
@@ -74,7 +74,7 @@ class Runner:
 
     def __init__(self, *, patience: float = DEFAULT_PATIENCE) -> None:
         self.patience = patience
-        self.probe: Probe = _no_probe
+        self.probe: Probe = no_probe
 
     def attempt(self, op: Op[T]) -> Work[T]:
         """Try the operation once in a transaction of its own; ``TryAgain`` if that may help."""

@@ -14,7 +14,7 @@ LONGEST_PROC_NAME = LONGEST_NAME - len(DEAD_SUFFIX)
 
 def check_topic(name: object) -> str:
     """Return ``name`` if it may name a topic, else raise ``InvalidTopicName``."""
-    if not _is_name(name):
+    if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
         raise InvalidTopicName(
             f"{name!r} cannot name a topic: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
             topic=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 
@@ -10,7 +10,7 @@ import time
 def claim_token() -> str:
     """128 random bits as hex: never a counter, since a relaxed claim can vanish in a crash
     and a counter would then repeat."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 class BatchIds:
@@ -30,7 +30,7 @@ class BatchIds:
             self._last = max(self._last + 1, (time.time_ns() // 1_000_000) << 12)
             ordered = self._last
         head, count = f"{ordered >> 12:012x}", f"{ordered & 0xFFF:03x}"
-        tail = secrets.token_hex(8)
+        tail = os.urandom(8).hex()
         return f"{head[:8]}-{head[8:]}-7{count}-8{tail[:3]}-{tail[3:15]}"
 
 

@@ -43,6 +43,9 @@ def work(hr: headrace.Headrace, book: Ledger, name: str, queue: str, word: Path,
 
     worker = hr.queue(queue).register_worker(handle)
     worker.on("lost", lambda _: is_lost.set())
+    if worker.lost:
+        # Stopped between the two lines above, and told before anybody listened.
+        is_lost.set()
     assert is_lost.wait(PATIENCE), "nothing was lost"
     worker.stop()
     assert (worker.lost, worker.done) == (1, 0)

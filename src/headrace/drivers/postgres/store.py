@@ -112,7 +112,7 @@ class PostgresStore(Transacting, Maintenance, Staging, Locks):
         self, proc: str, token: str, count: int, max_bytes: int
     ) -> Callable[[], Steps[ClaimResult]]:
         def under_lock() -> Steps[ClaimResult]:
-            return self._claim(proc, token, count, max_bytes)
+            return self.claim_under_lock(proc, token, count, max_bytes)
 
         return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
 

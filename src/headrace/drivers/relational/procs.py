@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.contract.op import Op, Steps
+from headrace.contract.op import Alone, Op, Steps
 from headrace.contract.shared import ack_outcome, check_known, check_token, meant, repeated_ack
 from headrace.contract.values import (
     AckResult,
@@ -102,7 +102,7 @@ class Procs(Topics):
         # Repeatable: a claim made by a lost COMMIT has this token too, and is found again.
         return Op(
             "claim",
-            lambda: self._claim(proc, token, count, max_bytes),
+            lambda: self.claim_under_lock(proc, token, count, max_bytes),
             relaxed=True,
             repeatable=True,
             alone=self.claim_at_once(proc, token, count, max_bytes),
@@ -111,18 +111,20 @@ class Procs(Topics):
     def claim_span(self, proc: str, token: str, count: int) -> Op[ClaimResult]:
         def steps() -> Steps[ClaimResult]:
             return msgspec.structs.replace(
-                (yield from self._claim(proc, token, count, NO_BODIES)), batches=()
+                (yield from self.claim_under_lock(proc, token, count, NO_BODIES)), batches=()
             )
 
         return Op("claim_span", steps, relaxed=True, repeatable=True)
 
     def claim_at_once(
         self, proc: str, token: str, count: int, max_bytes: int
-    ) -> Callable[[], Steps[ClaimResult]] | None:
+    ) -> Alone[ClaimResult] | None:
         """The claim without a transaction around it, if the database can."""
         return None
 
-    def _claim(self, name: str, token: str, count: int, max_bytes: int) -> Steps[ClaimResult]:
+    def claim_under_lock(
+        self, name: str, token: str, count: int, max_bytes: int
+    ) -> Steps[ClaimResult]:
         proc = yield from self._lock(name)
         if proc.state.status == "disabled":
             return ClaimResult(state="disabled", proc=name, error=proc.state.last_error)
@@ -206,7 +208,7 @@ class Procs(Topics):
                 check_known(procs, [row["name"] for row in rows])
                 ready = [row["name"] for row in rows if row["is_ready"]]
                 for name in ready:
-                    result = yield from self._claim(name, token, count, max_bytes)
+                    result = yield from self.claim_under_lock(name, token, count, max_bytes)
                     if result.state in ("claimed", "overtaken"):
                         return result
                 if not ready:

@@ -12,6 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from headrace.errors import InvalidUrl
 
 Row = Mapping[str, Any]
@@ -38,7 +40,7 @@ NOUNS = (
 )
 
 
-class Statement(NamedTuple):
+class Statement(msgspec.Struct, frozen=True):
     """A statement with its parameters, ready to be sent.
 
     ``as_stored`` allows texts in its answer to be bytes in UTF-8, where that is less work.
@@ -60,8 +62,8 @@ class Many(NamedTuple):
     @classmethod
     def of(cls, make: MakeStatement, rows: Sequence[Mapping[str, Any]]) -> Many:
         """The statement for these rows: at least one, all with the same names."""
-        name, text, *_ = make()
-        return cls(name, text, rows)
+        statement = make()
+        return cls(statement.name, statement.text, rows)
 
 
 class Evidence(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.contract.op import Op, Steps
+from msgspec.structs import replace
+
+from headrace.contract.op import Alone, Op, Steps
 from headrace.contract.shared import (
     check_seq,
     merged,
@@ -77,17 +79,12 @@ class Topics:
     def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
         at_once = self.commit_at_once(calls)
         # With a key on every call a second run answers with the first one's outcome.
-        has_keys = all(call.key is not None for call in calls)
-        return Op(
-            "commit",
-            lambda: self._commit(calls),
-            repeatable=has_keys or (self.repeats_at_once and at_once is not None),
-            alone=at_once,
-        )
+        is_repeatable = self.repeats_at_once
+        if at_once is None:
+            is_repeatable = all(call.key is not None for call in calls)
+        return Op("commit", lambda: self._commit(calls), repeatable=is_repeatable, alone=at_once)
 
-    def commit_at_once(
-        self, calls: Sequence[CommitCall]
-    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
+    def commit_at_once(self, calls: Sequence[CommitCall]) -> Alone[list[CommitOutcome]] | None:
         """The commit by a shorter way, if it is simple and the database has one."""
         return None
 
@@ -236,7 +233,7 @@ class Topics:
                 max_bytes=max_bytes,
                 known="",
             )
-            rows = yield reading._replace(as_stored=True)
+            rows = yield replace(reading, as_stored=True)
             if not rows:
                 raise unknown_topic(topic)
             batches = [_stored(row) for row in rows if row["base_seq"] is not None]

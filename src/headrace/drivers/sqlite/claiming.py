@@ -5,66 +5,60 @@ The rules are ``model.procs``; here is the simplest case of them. Any other goes
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.contract.op import Steps
+from headrace.contract.op import Direct
 from headrace.contract.values import ClaimResult
-from headrace.drivers.relational.sql import Finally
 from headrace.model.position import range_text, record_id
 from headrace.model.record import Batch
 
 if TYPE_CHECKING:
+    from headrace.drivers.sqlite.conversing import Conversation
     from headrace.drivers.sqlite.store import SqliteStore
 
 
 def claim_at_once(
-    store: SqliteStore,
-    name: str,
-    token: str,
-    count: int,
-    ordinary: Callable[[], Steps[ClaimResult]],
-) -> Callable[[], Steps[ClaimResult]]:
-    """The steps of a claim that hopes to find all its records in one row."""
+    store: SqliteStore, proc: str, token: str, count: int, max_bytes: int
+) -> Direct[ClaimResult]:
+    """A claim that hopes to find all its records in one row."""
 
-    def steps() -> Steps[ClaimResult]:
-        reader = f"proc/{name}"
+    def claim(talk: Conversation) -> ClaimResult:
+        texts = store.sql.texts
+        reader = f"proc/{proc}"
         known = store.known_row(reader)
-        found = yield store.sql.next_records(
-            proc=name, known=known[0] if known else "", now=store.clock()
-        )
+        known_id, known_body = known or ("", "")
+        looking = {"proc": proc, "known": known_id, "now": store.clock()}
+        found = talk.ask(texts["next_records"], looking)
         if not found:
-            return (yield from ordinary())
-        row = found[0]
-        low = row["cursor"]
-        stop = min(low + count, row["next_seq"])
-        if stop > row["base_seq"] + row["count"]:
-            return (yield from ordinary())
-        body = row["body"]
+            return talk.follow(store.claim_under_lock(proc, token, count, max_bytes))
+        [row] = found
+        id, topic, low, timeout, next_seq, now, batch, base_seq, size, ts, headers, body = row
+        stop = min(low + count, next_seq)
+        if stop > base_seq + size:
+            return talk.follow(store.claim_under_lock(proc, token, count, max_bytes))
         if body is None:
-            assert known is not None
-            body = known[1]
+            body = known_body
         else:
-            store.remember_row(reader, row["batch"], body)
-        timeout = row["reclaim_timeout"]
-        deadline = None if timeout is None else row["now"] + timeout
-        taken = range_text(record_id(row["ts"], low), record_id(row["ts"], stop - 1))
-        yield Finally(
-            (
-                store.sql.note_claim(id=row["id"], range=taken, now=row["now"]),
-                store.sql.hold(
-                    id=row["id"], token=token, first_seq=low, last_seq=stop - 1, deadline=deadline
-                ),
-            )
-        )
+            store.remember_row(reader, batch, body)
+        deadline = None if timeout is None else now + timeout
+        taken = range_text(record_id(ts, low), record_id(ts, stop - 1))
+        talk.ask(texts["note_claim"], {"id": id, "range": taken, "now": now})
+        hold = {
+            "id": id,
+            "token": token,
+            "first_seq": low,
+            "last_seq": stop - 1,
+            "deadline": deadline,
+        }
+        talk.ask(texts["hold"], hold)
         return ClaimResult(
             state="claimed",
-            proc=name,
-            topic=row["topic"],
+            proc=proc,
+            topic=topic,
             first_seq=low,
             last_seq=stop - 1,
             deadline=deadline,
-            batches=(Batch(row["base_seq"], row["count"], row["ts"], body, row["headers"]),),
+            batches=(Batch(base_seq, size, ts, body, headers),),
         )
 
-    return steps
+    return Direct(claim)

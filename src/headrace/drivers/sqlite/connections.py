@@ -82,10 +82,10 @@ class Connections:
         self._reading = 0
         self._readers_lock = threading.Condition(threading.Lock())
 
-    def _check_fork(self) -> None:
-        if self._pid != os.getpid():
-            _left_by_fork.append((self._writer, self._checkpointer, self._readers))
-            self._start()
+    def _begin_anew(self) -> None:
+        """This is the child of a fork."""
+        _left_by_fork.append((self._writer, self._checkpointer, self._readers))
+        self._start()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -98,13 +98,16 @@ class Connections:
 
     def take_writer(self, *, relaxed: bool, durable: bool = False) -> sqlite3.Connection:
         """The writer connection for this thread alone, until it is put back."""
-        self._check_fork()
+        if self._pid != os.getpid():
+            self._begin_anew()
         self._gate.lock.acquire()
         try:
             writer = self._writer
             if writer is None:
                 writer = self._writer = self.open()
-            self._sync(writer, durable or (self.is_safe and not relaxed))
+            is_synced = durable or (self.is_safe and not relaxed)
+            if is_synced != self._is_synced:
+                self._sync(writer, is_synced)
         except BaseException:
             self._gate.lock.release()
             raise
@@ -119,14 +122,14 @@ class Connections:
             self._gate.lock.release()
 
     def _sync(self, connection: sqlite3.Connection, is_synced: bool) -> None:
-        if self._is_synced != is_synced:
-            connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
-            self._is_synced = is_synced
+        connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+        self._is_synced = is_synced
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A reader connection; as many at once as there are readers."""
-        self._check_fork()
+        if self._pid != os.getpid():
+            self._begin_anew()
         with self._readers_lock:
             self._reading += 1
             reader = self._readers.pop() if self._readers else None

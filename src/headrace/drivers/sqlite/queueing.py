@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.contract.items import PushCall, Pushed, PushOutcome, Take, Taking
-from headrace.contract.op import Steps
+from headrace.contract.op import Alone, Direct, Steps
 from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.claims import refused, taking
-from headrace.drivers.relational.queues.ledger import Ledger
-from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
-from headrace.drivers.relational.queues.turning import take_turns
-from headrace.drivers.relational.sql import Announce
-from headrace.model.items import place_of, rank_of
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of
+from headrace.model import refusals
+from headrace.model.items import ItemState, place_of, rank_of
 from headrace.model.limiting import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from headrace.drivers.sqlite.conversing import Conversation
     from headrace.drivers.sqlite.store import SqliteStore
 
 
 MOST_KNOWN = 1000
 
 
-def push_at_once(
-    store: SqliteStore, calls: Sequence[PushCall]
-) -> Callable[[], Steps[list[PushOutcome]]] | None:
-    """The steps of a push of one item that only has to come to stand in line."""
+def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[PushOutcome]] | None:
+    """A push of one item that only has to come to stand in line."""
     if len(calls) != 1 or len(calls[0].documents) != 1:
         return None
     [call] = calls
@@ -37,36 +35,37 @@ def push_at_once(
     if document.key_values is not None:
         return None
 
-    def steps() -> Steps[list[PushOutcome]]:
-        queue = store.known_queues.get(call.queue)
-        if queue is None:
-            queue = yield from _learn(store, call.queue)
-        if queue is None or queue.settings.is_limited or queue.limits:
-            return (yield from store.pushed_slowly(calls))
-        discipline = queue.settings.discipline
-        [turn] = yield from take_turns(store.sql, 1)
-        added = yield store.sql.push_now(
-            queue=queue.id,
-            name=queue.name,
-            version=queue.info.version,
-            rank=-rank_of(discipline, document.priority),
-            position=place_of(discipline, turn),
-            payload=document.payload,
-            format=document.format,
-            priority=document.priority,
-            headers=document.headers,
-            overrides=document.overrides,
-            now=store.clock(),
-        )
+    def push(talk: Conversation) -> list[PushOutcome]:
+        queue = store.known_queues.get(call.queue) or talk.follow(_learn(store, call.queue))
+        if queue is None or queue.limits or queue.settings.is_limited:
+            return talk.follow(store.pushed_slowly(calls))
+        texts = store.sql.texts
+        settings = queue.settings
+        [[turn]] = talk.ask(texts["take_turns"], {"count": 1})
+        item = {
+            "queue": queue.id,
+            "name": call.queue,
+            "version": queue.info.version,
+            "rank": -rank_of(settings.discipline, document.priority),
+            "position": place_of(settings.discipline, turn),
+            "payload": document.payload,
+            "format": document.format,
+            "priority": document.priority,
+            "headers": document.headers,
+            "overrides": document.overrides,
+            "now": store.clock(),
+        }
+        added = talk.ask(texts["push_now"], item)
         if not added:
             del store.known_queues[call.queue]
-            return (yield from store.pushed_slowly(calls))
-        if queue.settings.metrics:
-            yield store.sql.count_push(queue=queue.id)
-        yield Announce(frozenset((f"queue/{call.queue}",)))
-        return [Pushed((added[0]["id"],))]
+            return talk.follow(store.pushed_slowly(calls))
+        if settings.metrics:
+            talk.ask(texts["count_push"], {"queue": queue.id})
+        talk.announced.add(f"queue/{call.queue}")
+        [[id]] = added
+        return [Pushed((id,))]
 
-    return steps
+    return Direct(push)
 
 
 def _learn(store: SqliteStore, name: str) -> Steps[QueueRow | None]:
@@ -89,49 +88,70 @@ def _note_rate(store: SqliteStore, queue: QueueRow, limits: Limits) -> None:
         store.rated_queues.discard(queue.name)
 
 
-def claim_at_once(store: SqliteStore, take: Take) -> Callable[[], Steps[Taking]]:
-    """The steps of a claim that hopes to find enough in line."""
+def claim_at_once(store: SqliteStore, take: Take) -> Alone[Taking]:
+    """A claim that hopes to find enough in line."""
 
-    def steps() -> Steps[Taking]:
-        queue = yield from store.queue_row(take.queue)
-        limits = (yield from store.limits_of(queue)) if queue.limits else NO_LIMITS
+    def claim(talk: Conversation) -> Taking:
+        texts = store.sql.texts
+        found = talk.ask(texts["find_queue"], {"name": take.queue, "now": store.clock()})
+        queue = queue_of(found[0]) if found else None
+        if queue is None or not queue.is_live:
+            raise refusals.unknown_queue(take.queue)
+        limits = talk.follow(store.limits_of(queue)) if queue.limits else NO_LIMITS
         _note_rate(store, queue, limits)
         if queue.info.has_channels or take.select is not None:
-            return (yield from store.claim_open(take, queue))
+            return talk.follow(store.claim_open(take, queue))
         refusal = refused(queue, take)
         if refusal is not None:
             return refusal
         admission: Admission | None = None
         if queue.limits and limits.has(queue.name, "running"):
             admission = Admission(store.sql, queue, limits, may_outlive=store.may_outlive)
-            yield from admission.open([None])
+            talk.follow(admission.open([None]))
             if admission.fits(None) < take.count:
                 # Leases that are over, of items or counters, may hold the room.
-                return (yield from store.claim_rest(take, queue, 0))
-        settings = queue.settings
-        lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
-        rows = yield store.sql.claim_first(
-            queue=queue.id,
-            token=take.token,
-            worker=take.worker,
-            lease=lease,
-            count=take.count,
-            now=queue.now,
-        )
-        items = [plain_item_of(row, queue.name) for row in rows]
-        items.sort(key=lambda item: (-rank_of(settings.discipline, item.priority), item.position))
-        ledger = Ledger(store.sql)
-        ledger.count(queue, pending=-len(items), active=len(items), picked=len(items))
-        yield from ledger.write()
+                return talk.follow(store.claim_rest(take, queue, 0))
+        items = _take_first(store, talk, take, queue)
         if admission is not None and items:
             admission.take(None, len(items))
-            yield from admission.close(is_short=False)
+            talk.follow(admission.close(is_short=False))
         if len(items) == take.count:
             return taking(queue, items, None)
         # Planned items that are due, leases to end, or nothing at all.
-        rest = yield from store.claim_rest(take, queue, len(items))
-        items += rest.items
-        items.sort(key=lambda item: (-rank_of(settings.discipline, item.priority), item.position))
-        return taking(queue, items, rest.next_due)
+        rest = talk.follow(store.claim_rest(take, queue, len(items)))
+        return taking(queue, _in_order(queue, [*items, *rest.items]), rest.next_due)
 
-    return steps
+    return Direct(claim)
+
+
+def _take_first(
+    store: SqliteStore, talk: Conversation, take: Take, queue: QueueRow
+) -> list[ItemState]:
+    """Take who is first in line, and count them."""
+    settings = queue.settings
+    lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
+    first = {
+        "queue": queue.id,
+        "token": take.token,
+        "worker": take.worker,
+        "lease": lease,
+        "count": take.count,
+        "now": queue.now,
+    }
+    rows = talk.ask(store.sql.texts["claim_first"], first)
+    if settings.metrics and rows:
+        talk.ask(store.sql.texts["count_claim"], {"queue": queue.id, "count": len(rows)})
+    return _in_order(queue, [_item_of(row, take.queue) for row in rows])
+
+
+def _item_of(row: sqlite3.Row, queue: str) -> ItemState:
+    """An item from a row that has all of it and nothing else; by place, not name by name."""
+    return ItemState(queue=queue, **dict(zip(row.keys(), row, strict=True)))
+
+
+def _in_order(queue: QueueRow, items: list[ItemState]) -> list[ItemState]:
+    """Items as they stood in line."""
+    discipline = queue.settings.discipline
+    if len(items) > 1:
+        items.sort(key=lambda item: (-rank_of(discipline, item.priority), item.position))
+    return items

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.contract.finishing import finish
-from headrace.contract.items import PushCall, PushOutcome, Take, Taking
-from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
+from headrace.contract.op import Op
+from headrace.contract.values import Capabilities, Finding
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.locks import Locks
 from headrace.drivers.relational.maintenance import Maintenance
@@ -27,26 +26,16 @@ from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.queues.walks import Walks
 from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import (
-    NOUNS,
-    Announce,
-    Dialect,
-    Evidence,
-    Finally,
-    Insist,
-    Many,
-    Sql,
-    Statement,
-)
-from headrace.drivers.running import Runner, TryAgain, Work
+from headrace.drivers.relational.sql import NOUNS, Dialect, Sql
+from headrace.drivers.running import Runner, TryAgain, Work, no_probe
 from headrace.drivers.sqlite import appending, claiming, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
     check_version,
     is_busy,
-    rows_of,
     translate,
 )
+from headrace.drivers.sqlite.conversing import Conversation, InsistedError
 from headrace.drivers.sqlite.sessions import (
     own_async_transaction,
     own_transaction,
@@ -55,6 +44,7 @@ from headrace.drivers.sqlite.sessions import (
 from headrace.drivers.sqlite.staging import StageFiles, Staging
 from headrace.drivers.sqlite.wakes import Wakes
 from headrace.errors import StoreBusy
+from headrace.telemetry.events import is_heard
 from headrace.waking.bell import Waiter
 
 T = TypeVar("T")
@@ -64,16 +54,17 @@ DIALECT = Dialect(
 )
 
 
-class InsistedError(Exception):
-    """A relaxed operation found that it must wait for the disk after all."""
-
-
 class SqliteStore(Runner, Maintenance, Staging, Locks):
     """Headrace in a SQLite file. See ``headrace.contract.store.Store``."""
 
     name = "sqlite"
     sorts = True
     files = True
+    # As they are: a method that only calls them would be one more call on the shortest ways.
+    commit_at_once = appending.commit_at_once
+    claim_at_once = claiming.claim_at_once
+    push_at_once = queueing.push_at_once
+    claim_items_at_once = queueing.claim_at_once
     # WAL takes no network: whoever has an item goes down with the machine that has the file.
     may_outlive = False
     capabilities = Capabilities(
@@ -114,30 +105,9 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
 
-    def commit_at_once(
-        self, calls: Sequence[CommitCall]
-    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
-        return appending.commit_at_once(self, calls)
-
-    def claim_at_once(
-        self, proc: str, token: str, count: int, max_bytes: int
-    ) -> Callable[[], Steps[ClaimResult]]:
-        def ordinary() -> Steps[ClaimResult]:
-            return self._claim(proc, token, count, max_bytes)
-
-        return claiming.claim_at_once(self, proc, token, count, ordinary)
-
-    def push_at_once(
-        self, calls: Sequence[PushCall]
-    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
-        return queueing.push_at_once(self, calls)
-
     def is_relaxed(self, queue: str) -> bool:
         # A transaction that insists in its middle has to be begun again.
         return queue not in self.rated_queues
-
-    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
-        return queueing.claim_at_once(self, take)
 
     def migrate(self) -> None:
         """Bring the tables to this version; waits for others who do the same."""
@@ -204,90 +174,62 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         sql = Sql(DIALECT._replace(nouns=("doctor",)), self.prefix)
         return Op("diagnose", lambda: diagnosis.examine(site, sql, deep=deep), writes=False)
 
+    def run(self, op: Op[T]) -> T:
+        # All I/O is blocking here, so there is nothing to drive unless somebody is in the way.
+        if is_heard():
+            return super().run(op)
+        begun = time.monotonic()
+        try:
+            return self._attempt(op)
+        except TryAgain as failure:
+            if time.monotonic() - begun > self.patience:
+                raise failure.error from failure.__cause__
+        return super().run(op)
+
     def attempt(self, op: Op[T]) -> Work[T]:
-        # All I/O is blocking here; async callers come in a thread of their own.
         yield from ()
+        return self._attempt(op)
+
+    def _attempt(self, op: Op[T]) -> T:
+        op.accept()
         refuse_if_open(self.connections.path)
         try:
-            if op.writes:
-                return self._write(op)
-            with self.connections.reading() as reader:
-                return self._converse(reader, op, set())
+            if not op.writes:
+                return self._run_reading(op)
+            try:
+                return self._run_writing(op, relaxed=op.relaxed)
+            except InsistedError:
+                # SQLite cannot change its mind inside a transaction.
+                return self._run_writing(op, relaxed=False)
         except sqlite3.Error as error:
             if is_busy(error):
                 raise TryAgain(self.busy()) from error
             raise translate(error, self.connections.path) from error
 
-    def _write(self, op: Op[T]) -> T:
-        try:
-            return self._write_once(op, relaxed=op.relaxed)
-        except InsistedError:
-            # SQLite cannot change its mind inside a transaction.
-            return self._write_once(op, relaxed=False)
+    def _run_reading(self, op: Op[T]) -> T:
+        with self.connections.reading() as reader:
+            talk = Conversation(reader, op.name, self.probe, is_relaxed=False)
+            return talk.follow(op.alone())
 
-    def _write_once(self, op: Op[T], *, relaxed: bool) -> T:
-        announced: set[str] = set()
-        writer = self.connections.take_writer(relaxed=relaxed, durable=op.durable)
+    def _run_writing(self, op: Op[T], *, relaxed: bool) -> T:
+        connections, probe = self.connections, self.probe
+        writer = connections.take_writer(relaxed=relaxed, durable=op.durable)
         try:
-            result = self._transact(writer, op, announced, relaxed=relaxed)
+            talk = Conversation(writer, op.name, probe, is_relaxed=relaxed)
+            writer.execute("BEGIN IMMEDIATE")
+            result = talk.follow(op.alone()) if op.direct is None else op.direct(talk)
+            if probe is not no_probe:
+                probe(op.name, "commit")
+            writer.execute("COMMIT")
+            if probe is not no_probe:
+                probe(op.name, "committed")
             # Who waits need not wait for the checkpoint too.
-            if announced:
-                self.wakes.ring(announced)
-            self.connections.checkpoint_if_due(writer)
+            if talk.announced:
+                self.wakes.ring(talk.announced)
+            connections.checkpoint_if_due(writer)
         finally:
-            self.connections.put_writer_back(writer)
+            connections.put_writer_back(writer)
         return result
-
-    def _transact(
-        self, writer: sqlite3.Connection, op: Op[T], announced: set[str], *, relaxed: bool
-    ) -> T:
-        writer.execute("BEGIN IMMEDIATE")
-        result = self._converse(writer, op, announced, relaxed=relaxed)
-        self.probe(op.name, "commit")
-        writer.execute("COMMIT")
-        self.probe(op.name, "committed")
-        return result
-
-    def _converse(
-        self,
-        connection: sqlite3.Connection,
-        op: Op[T],
-        announced: set[str],
-        *,
-        relaxed: bool = False,
-    ) -> T:
-        steps = op.alone()
-        answer: Any = None
-        point = 0
-        while True:
-            try:
-                request = steps.send(answer)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
-            if isinstance(request, Statement):
-                # What there is most of comes first.
-                self.probe(op.name, point)
-                point += 1
-                answer = rows_of(connection, request)
-                continue
-            if isinstance(request, Announce):
-                announced |= request.topics
-                answer = None
-                continue
-            if isinstance(request, Evidence | Insist):
-                if isinstance(request, Insist) and relaxed:
-                    raise InsistedError
-                # COMMIT answers in this very process; evidence is for those who lose it.
-                answer = None
-                continue
-            self.probe(op.name, point)
-            point += 1
-            if isinstance(request, Finally):
-                request = request.statements
-            if isinstance(request, Many):
-                answer = rows_of(connection, request)
-            else:
-                answer = [rows_of(connection, statement) for statement in request]
 
     def transaction(self) -> AbstractContextManager[Session]:
         return own_transaction(self)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
-from headrace.contract.op import Op, Steps
+from headrace.contract.op import Alone, Op, Steps
 from headrace.drivers.relational.queues.admission import Admission
 from headrace.drivers.relational.queues.channel_claims import ChannelClaims
 from headrace.drivers.relational.queues.counters import end_leases
@@ -53,7 +53,7 @@ class Claims(ChannelClaims, Pushes):
         """Whether claims on a queue begin without waiting for the disk. Some insist later."""
         return True
 
-    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]] | None:
+    def claim_items_at_once(self, take: Take) -> Alone[Taking] | None:
         """The claim without a transaction around it, if the database can."""
         return None
 

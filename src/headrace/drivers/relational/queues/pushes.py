@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.contract.items import (
@@ -15,7 +15,7 @@ from headrace.contract.items import (
     PushOutcome,
     Skip,
 )
-from headrace.contract.op import Op, Steps
+from headrace.contract.op import Alone, Op, Steps
 from headrace.drivers.relational.keys import Keys
 from headrace.drivers.relational.queues.base import QueueBase
 from headrace.drivers.relational.queues.buckets import Buckets
@@ -73,9 +73,7 @@ class Pushes(QueueBase):
             alone=self.push_at_once(calls),
         )
 
-    def push_at_once(
-        self, calls: Sequence[PushCall]
-    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
+    def push_at_once(self, calls: Sequence[PushCall]) -> Alone[list[PushOutcome]] | None:
         """The push without a transaction around it, if it is simple and the database can."""
         return None
 

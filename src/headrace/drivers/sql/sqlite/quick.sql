@@ -62,3 +62,9 @@ returning id;
 -- Add one item that waits to a queue's counts.
 insert into headrace_tally (queue, pending, entered) values (:queue, 1, 1)
 on conflict (queue) do update set pending = pending + 1, entered = entered + 1;
+
+-- name: count_claim
+-- Note in a queue's counts that items of its line were handed out.
+insert into headrace_tally (queue, pending, active, picked) values (:queue, -:count, :count, :count)
+on conflict (queue) do update
+set pending = pending - :count, active = active + :count, picked = picked + :count;
