@@ -254,6 +254,11 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "timestamp of a plain commit follows the clock back",
+        contract("sqlite", "timestamps_never_fall"),
+        (Patch("headrace.drivers.sqlite.appending:_append", "max(last_ts, now)", "now"),),
+    ),
+    Mutant(
         "key is not compared with its content",
         interleaving("commits", "sqlite", "key"),
         (
@@ -427,7 +432,7 @@ MUTANTS = (
     Mutant(
         "attempts are not counted",
         contract("sqlite", "attempts_are_counted"),
-        (SqlPatch("sqlite", "claim_first", "attempts = attempts + 1", "attempts = attempts"),),
+        (SqlPatch("sqlite", "next_items", "attempts + 1 as attempts", "attempts"),),
     ),
     Mutant(
         "leases never end",
@@ -486,13 +491,7 @@ MUTANTS = (
     Mutant(
         "claims are not counted",
         contract("sqlite", "a_claim_counts_what_it_hands_out"),
-        (
-            Patch(
-                "headrace.drivers.sqlite.queueing:_take_first",
-                '"count": len(rows)',
-                '"count": 0',
-            ),
-        ),
+        (SqlPatch("sqlite", "count_claim", "picked = picked + :count", "picked = picked"),),
     ),
     Mutant(
         "claims at once do not lock",

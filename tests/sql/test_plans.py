@@ -130,7 +130,6 @@ HOT: dict[str, dict[str, Any]] = {
 PARTIAL = {"held_items", "active_items", "oldest_due"}
 # Only SQLite has these.
 HOT_ON_SQLITE: dict[str, dict[str, Any]] = {
-    "number_row": {"topic": "t-7", "count": 1, "continues": 0, "now": None},
     "next_records": {"proc": "p-7", "known": "", "now": None},
     "push_now": {
         "queue": 7,
@@ -146,7 +145,7 @@ HOT_ON_SQLITE: dict[str, dict[str, Any]] = {
         "now": None,
     },
     "note_claim": {"id": 7, "range": "1-1..1-1", "now": 5},
-    "claim_first": {"queue": 7, "token": "t", "worker": None, "lease": 5, "count": 10, "now": 5},
+    "next_items": {"queue": 7, "token": "t", "worker": None, "lease": 5, "count": 10, "now": 5},
     "open_files": {"queue": 7},
     "file_channels": {"channel": 7, "queue": 7, "bucket": 7, "most": 2},
     "unfile_channels": {"channels": [7, 8]},
@@ -222,7 +221,7 @@ BY_KEY = {"save_items", "place_items", "hand_out_items", "save_queue", "save_end
     ),
     *("change_buckets", "mark_buckets"),
 }
-INSERTS_ON_SQLITE = {"count_push", "count_claim", "add_files"}
+INSERTS_ON_SQLITE = {"count_push", "count_claim", "add_files", "last_turn", "set_last_turn"}
 INSERTS_ON_POSTGRES = {
     "append",
     "claim_next",

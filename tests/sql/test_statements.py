@@ -28,10 +28,23 @@ def test_every_statement_is_used_and_every_used_one_exists() -> None:
     """No dead SQL, no call into nothing."""
     drivers = [path for path in SOURCES.parent.rglob("*.py") if "memory" not in path.parts]
     code = "\n".join(path.read_text() for path in drivers)
-    used = set(re.findall(r"\b_?sql\.([a-z_]+)\b", code))
+    used = set(re.findall(r"\b_?sql\.([a-z_]+)\b", code)) - {"texts"}
+    used |= set(re.findall(r"\btexts\[\"([a-z_]+)\"\]", code))
     doctor = POSTGRES._replace(nouns=("doctor",))
     known = Sql(POSTGRES, "headrace.").texts | Sql(doctor, "headrace.").texts
     assert used == {*known, *NAMES, *Sql(SQLITE._replace(nouns=("doctor",)), "headrace_").texts}
+
+
+def test_no_two_statements_of_a_dialect_have_one_name() -> None:
+    """The later one would take the place of the other, in silence."""
+    for folder in ("sqlite", "postgres"):
+        paths = (SOURCES.parent / "sql" / folder).glob("*.sql")
+        names = [
+            block.partition("\n")[0]
+            for path in paths
+            for block in path.read_text().split("-- name: ")[1:]
+        ]
+        assert sorted(names) == sorted(set(names))
 
 
 def test_every_statement_says_what_it_is_for() -> None:

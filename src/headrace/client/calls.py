@@ -415,11 +415,10 @@ def taken_of(result: ClaimResult, token: str) -> Taken | None:
         raise refusals.overtaken(result.proc, result.first_seq, result.last_seq)
     if result.state != "claimed":
         return None
-    dead = set(result.skipped)
-    found = [
-        record
-        for batch in result.batches
-        for record in records(result.topic, batch, result.first_seq, result.last_seq)
-        if record.seq not in dead
-    ]
+    found: list[Record] = []
+    for batch in result.batches:
+        found += records(result.topic, batch, result.first_seq, result.last_seq)
+    if result.skipped:
+        dead = set(result.skipped)
+        found = [record for record in found if record.seq not in dead]
     return Taken(result.proc, token, found, _moment(result.deadline))

@@ -64,7 +64,8 @@ class Running(Base):
         except Exception as error:
             self._note(error)
             raise
-        self._note(None)
+        if self._status is not Status.READY:
+            self._note(None)
         return call.finish(answer)
 
     def _follow(self, plan: Plan[T]) -> T:
@@ -97,7 +98,8 @@ class AsyncRunning(Base):
         except Exception as error:
             self._note(error)
             raise
-        self._note(None)
+        if self._status is not Status.READY:
+            self._note(None)
         return call.finish(answer)
 
     async def _follow(self, plan: Plan[T]) -> T:

@@ -12,23 +12,22 @@ from contextvars import ContextVar
 
 from headrace.errors import StoreBusy
 
-_held: ContextVar[frozenset[object]] = ContextVar("headrace_transactions", default=frozenset())
+held: ContextVar[frozenset[object]] = ContextVar("headrace_transactions", default=frozenset())
 
 
 @contextmanager
 def holding(store: object) -> Iterator[None]:
     """Mark the block as one that holds a transaction on ``store``."""
-    before = _held.set(_held.get() | {store})
+    before = held.set(held.get() | {store})
     try:
         yield
     finally:
-        _held.reset(before)
+        held.reset(before)
 
 
 def is_holding(store: object) -> bool:
     """Whether the current thread or task does."""
-    held = _held.get()
-    return bool(held) and store in held
+    return store in held.get()
 
 
 def would_wait_for_itself(place: str) -> StoreBusy:

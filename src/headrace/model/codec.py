@@ -50,13 +50,15 @@ def encode_value(value: Any, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> 
         raise InvalidBody(f"the body cannot be written as JSON: {error}.", path=path) from error
     if not same:
         _walk(value, path, 0)
-    _check_size(len(line), path, max_body)
+    if len(line) > max_body:
+        raise _too_large(len(line), path, max_body)
     return line.decode()
 
 
 def encode_bytes(value: bytes, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> str:
     """Return bytes as base64; their own size is what is limited."""
-    _check_size(len(value), path, max_body)
+    if len(value) > max_body:
+        raise _too_large(len(value), path, max_body)
     return base64.b64encode(value).decode()
 
 
@@ -76,15 +78,14 @@ def decode_bytes(text: str, queue: str, item: int) -> bytes:
         raise _damaged(queue, item) from error
 
 
-def _check_size(size: int, path: str, limit: int) -> None:
-    if size > limit:
-        raise BodyTooLarge(
-            f"a body of {size} bytes is over the limit of {limit}: keep the data "
-            "elsewhere and store a reference, or raise max_body.",
-            path=path,
-            size=size,
-            limit=limit,
-        )
+def _too_large(size: int, path: str, limit: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"a body of {size} bytes is over the limit of {limit}: keep the data "
+        "elsewhere and store a reference, or raise max_body.",
+        path=path,
+        size=size,
+        limit=limit,
+    )
 
 
 def encode_bodies(bodies: list[Any], *, max_body: int = DEFAULT_MAX_BODY) -> list[str]:
@@ -182,7 +183,7 @@ def _row(
 def records(topic: str, batch: Batch, low: int, high: int) -> list[Record]:
     """Decode the records of a batch whose seq lies between ``low`` and ``high``."""
     first = max(low, batch.base_seq) - batch.base_seq
-    stop = min(high, batch.last_seq) - batch.base_seq + 1
+    stop = min(high - batch.base_seq + 1, batch.count)
     if stop <= first:
         return []
     whole = first == 0 and stop == batch.count

@@ -62,6 +62,11 @@ def range_text(first: str, last: str) -> str:
     return f"{first}..{last}"
 
 
+def range_of(ts: int, first: int, last: int) -> str:
+    """The same for records of one time, by their numbers."""
+    return f"{ts}-{first}..{ts}-{last}"
+
+
 def parse_end(text: object) -> Position:
     """Read one end of a range: nothing, a full id, a timestamp, or ``:seq``."""
     if text is None or text == "":

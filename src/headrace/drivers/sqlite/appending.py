@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.contract.op import Alone, Direct, Steps
+from headrace.contract.op import Direct, Steps
 from headrace.contract.shared import merged, shares, spans
 from headrace.contract.values import CommitCall, CommitOutcome, Committed, Part, Span
-from headrace.drivers.relational.sql import Announce, Row
 from headrace.model.tokens import batch_id
 
 if TYPE_CHECKING:
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 def commit_at_once(
     store: SqliteStore, calls: Sequence[CommitCall]
-) -> Alone[list[CommitOutcome]] | None:
-    """The steps, if all records go to one topic and no call has a key."""
+) -> Direct[list[CommitOutcome]] | None:
+    """The commit, if all records go to one topic and no call has a key."""
     if len(calls) == 1 and len(calls[0].parts) == 1 and calls[0].key is None:
-        return Direct(partial(_add_row, store, calls[0].parts[0]))
+        return Direct(partial(_commit_row, store, calls[0].parts[0]))
     parts = [part for call in calls for part in call.parts]
     if not parts or any(call.key is not None for call in calls):
         return None
@@ -30,64 +29,52 @@ def commit_at_once(
     if any(part.topic != topic for part in parts):
         return None
 
-    def steps() -> Steps[list[CommitOutcome]]:
-        first = None
-        for row in merged(parts):
-            head = yield from _append(store, row, continues=first is not None)
-            first = first or head
-        assert first is not None
-        yield Announce(frozenset((topic,)))
-        places = spans(parts, {topic: first["base_seq"]})
-        written = Committed(first["ts"], places, first["ts"] - first["now"])
+    def commit(talk: Conversation) -> list[CommitOutcome]:
+        first_seq, ts, lead = _append(store, talk, topic, list(merged(parts)))
+        written = Committed(ts, spans(parts, {topic: first_seq}), lead)
         return list(shares(calls, written))
 
-    return steps
+    return Direct(commit)
 
 
-def _add_row(store: SqliteStore, part: Part, talk: Conversation) -> list[CommitOutcome]:
+def _commit_row(store: SqliteStore, part: Part, talk: Conversation) -> list[CommitOutcome]:
+    first_seq, ts, lead = _append(store, talk, part.topic, (part,))
+    return [Committed(ts, (Span(part.topic, first_seq, part.count),), lead)]
+
+
+def _append(
+    store: SqliteStore, talk: Conversation, topic: str, rows: Sequence[Part]
+) -> tuple[int, int, int]:
+    """Write rows at the end of a topic, which is made if need be.
+
+    Returns the first number, the time, and by how much that is ahead of the clock. Reading and
+    writing the head are two statements: one with ``returning`` costs more than both.
+    """
     texts = store.sql.texts
-    topic, count = part.topic, part.count
-    number = {"topic": topic, "count": count, "continues": False, "now": store.clock()}
-    numbered = talk.ask(texts["number_row"], number)
-    if not numbered:
+    asked = {"topic": topic, "now": store.clock()}
+    found = talk.ask(texts["head"], asked)
+    if not found:
         talk.follow(_add_topic(store, topic))
-        numbered = talk.ask(texts["number_row"], number)
-    id, base_seq, ts, now = numbered[0]
-    row = {
-        "id": batch_id(),
-        "topic": id,
-        "base_seq": base_seq,
-        "count": count,
-        "ts": ts,
-        "body": part.body,
-        "headers": part.headers,
-    }
-    talk.ask(texts["add_batch"], row)
+        found = talk.ask(texts["head"], asked)
+    id, _, _, first_seq, last_ts, _, _, now = found[0]
+    ts = max(last_ts, now)
+    next_seq = first_seq
+    for row in rows:
+        batch = {
+            "id": batch_id(),
+            "topic": id,
+            "base_seq": next_seq,
+            "count": row.count,
+            "ts": ts,
+            "body": row.body,
+            "headers": row.headers,
+        }
+        talk.tell(texts["add_batch"], batch)
+        next_seq += row.count
+    talk.tell(texts["move_head"], {"topic": id, "next_seq": next_seq, "ts": ts})
     talk.announced.add(topic)
-    return [Committed(ts, (Span(topic, base_seq, count),), ts - now)]
+    return first_seq, ts, ts - now
 
 
 def _add_topic(store: SqliteStore, name: str) -> Steps[None]:
     yield store.sql.add_topics(names=[name])
-
-
-def _append(store: SqliteStore, row: Part, *, continues: bool) -> Steps[Row]:
-    """Number one row and write it; its topic is made if need be."""
-    number = store.sql.number_row(
-        topic=row.topic, count=row.count, continues=continues, now=store.clock()
-    )
-    numbered = yield number
-    if not numbered:
-        yield from _add_topic(store, row.topic)
-        numbered = yield number
-    head: Row = numbered[0]
-    yield store.sql.add_batch(
-        id=batch_id(),
-        topic=head["id"],
-        base_seq=head["base_seq"],
-        count=row.count,
-        ts=head["ts"],
-        body=row.body,
-        headers=row.headers,
-    )
-    return head

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contract.op import Direct
 from headrace.contract.values import ClaimResult
-from headrace.model.position import range_text, record_id
+from headrace.model.position import range_of
 from headrace.model.record import Batch
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def claim_at_once(
         else:
             store.remember_row(reader, batch, body)
         deadline = None if timeout is None else now + timeout
-        taken = range_text(record_id(ts, low), record_id(ts, stop - 1))
-        talk.ask(texts["note_claim"], {"id": id, "range": taken, "now": now})
+        taken = range_of(ts, low, stop - 1)
+        talk.tell(texts["note_claim"], {"id": id, "range": taken, "now": now})
         hold = {
             "id": id,
             "token": token,
@@ -50,7 +50,7 @@ def claim_at_once(
             "last_seq": stop - 1,
             "deadline": deadline,
         }
-        talk.ask(texts["hold"], hold)
+        talk.tell(texts["hold"], hold)
         return ClaimResult(
             state="claimed",
             proc=proc,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from headrace.contract.op import Steps
@@ -37,6 +38,18 @@ class Conversation:
         if self._probe is not no_probe:
             self._pass()
         return self._connection.execute(text, parameters).fetchall()
+
+    def tell(self, text: str, parameters: dict[str, Any]) -> sqlite3.Cursor:
+        """Execute one statement that has no rows to answer with; how it went."""
+        if self._probe is not no_probe:
+            self._pass()
+        return self._connection.execute(text, parameters)
+
+    def tell_many(self, text: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute one statement for each of many rows of parameters."""
+        if self._probe is not no_probe:
+            self._pass()
+        self._connection.executemany(text, rows)
 
     def follow(self, steps: Steps[T]) -> T:
         """Do what the steps of an operation ask for."""

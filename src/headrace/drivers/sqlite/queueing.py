@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.contract.items import PushCall, Pushed, PushOutcome, Take, Taking
 from headrace.contract.op import Alone, Direct, Steps
 from headrace.drivers.relational.queues.admission import Admission
-from headrace.drivers.relational.queues.claims import refused, taking
+from headrace.drivers.relational.queues.claims import claim_values, refused, taking
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.model import refusals
 from headrace.model.items import ItemState, place_of, rank_of
@@ -41,13 +41,13 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
             return talk.follow(store.pushed_slowly(calls))
         texts = store.sql.texts
         settings = queue.settings
-        [[turn]] = talk.ask(texts["take_turns"], {"count": 1})
+        [[last]] = talk.ask(texts["last_turn"], {})
         item = {
             "queue": queue.id,
             "name": call.queue,
             "version": queue.info.version,
             "rank": -rank_of(settings.discipline, document.priority),
-            "position": place_of(settings.discipline, turn),
+            "position": place_of(settings.discipline, last + 1),
             "payload": document.payload,
             "format": document.format,
             "priority": document.priority,
@@ -55,15 +55,16 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
             "overrides": document.overrides,
             "now": store.clock(),
         }
-        added = talk.ask(texts["push_now"], item)
-        if not added:
+        added = talk.tell(texts["push_now"], item)
+        if not added.rowcount:
             del store.known_queues[call.queue]
             return talk.follow(store.pushed_slowly(calls))
+        talk.tell(texts["set_last_turn"], {"last": last + 1})
         if settings.metrics:
-            talk.ask(texts["count_push"], {"queue": queue.id})
+            talk.tell(texts["count_push"], {"queue": queue.id})
         talk.announced.add(f"queue/{call.queue}")
-        [[id]] = added
-        return [Pushed((id,))]
+        assert added.lastrowid is not None
+        return [Pushed((added.lastrowid,))]
 
     return Direct(push)
 
@@ -119,7 +120,10 @@ def claim_at_once(store: SqliteStore, take: Take) -> Alone[Taking]:
             return taking(queue, items, None)
         # Planned items that are due, leases to end, or nothing at all.
         rest = talk.follow(store.claim_rest(take, queue, len(items)))
-        return taking(queue, _in_order(queue, [*items, *rest.items]), rest.next_due)
+        items += rest.items
+        discipline = queue.settings.discipline
+        items.sort(key=lambda item: (-rank_of(discipline, item.priority), item.position))
+        return taking(queue, items, rest.next_due)
 
     return Direct(claim)
 
@@ -128,6 +132,7 @@ def _take_first(
     store: SqliteStore, talk: Conversation, take: Take, queue: QueueRow
 ) -> list[ItemState]:
     """Take who is first in line, and count them."""
+    texts = store.sql.texts
     settings = queue.settings
     lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     first = {
@@ -138,20 +143,16 @@ def _take_first(
         "count": take.count,
         "now": queue.now,
     }
-    rows = talk.ask(store.sql.texts["claim_first"], first)
-    if settings.metrics and rows:
-        talk.ask(store.sql.texts["count_claim"], {"queue": queue.id, "count": len(rows)})
-    return _in_order(queue, [_item_of(row, take.queue) for row in rows])
+    # As they shall be, and then written: an update that returns them costs more.
+    rows = talk.ask(texts["next_items"], first)
+    items = [_item_of(row, take.queue) for row in rows]
+    if items:
+        talk.tell_many(texts["hand_out_items"], [claim_values(item) for item in items])
+        if settings.metrics:
+            talk.tell(texts["count_claim"], {"queue": queue.id, "count": len(items)})
+    return items
 
 
 def _item_of(row: sqlite3.Row, queue: str) -> ItemState:
     """An item from a row that has all of it and nothing else; by place, not name by name."""
     return ItemState(queue=queue, **dict(zip(row.keys(), row, strict=True)))
-
-
-def _in_order(queue: QueueRow, items: list[ItemState]) -> list[ItemState]:
-    """Items as they stood in line."""
-    discipline = queue.settings.discipline
-    if len(items) > 1:
-        items.sort(key=lambda item: (-rank_of(discipline, item.priority), item.position))
-    return items

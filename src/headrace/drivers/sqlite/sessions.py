@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
-from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
+from headrace.drivers.own_transactions import held, holding, is_holding, would_wait_for_itself
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.session import Session, Tell, not_ours
 from headrace.drivers.relational.sql import Many, Statement
@@ -169,7 +169,8 @@ _guests: ContextVar[tuple[tuple[Path, Any], ...]] = ContextVar("headrace_guests"
 
 def refuse_if_open(path: Path) -> None:
     """Raise where a plain operation would wait for its own thread's transaction."""
-    if is_holding(path) or (_guests.get() and path in _guest_paths()):
+    # Mostly there is neither, and that costs next to nothing.
+    if (held.get() and is_holding(path)) or (_guests.get() and path in _guest_paths()):
         raise would_wait_for_itself(str(path))
 
 

@@ -50,7 +50,7 @@ from headrace.waking.bell import Waiter
 T = TypeVar("T")
 
 DIALECT = Dialect(
-    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "append", "quick", "filing")
+    folder="sqlite", word="headrace_", style="named", nouns=(*NOUNS, "quick", "filing")
 )
 
 

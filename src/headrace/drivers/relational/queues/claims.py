@@ -84,7 +84,9 @@ class Claims(ChannelClaims, Pushes):
             chosen = yield from self.next_items(queue, take, count, None)
         items = [self._taken(item, queue, take) for item in chosen.items]
         if items:
-            yield Finally((Many.of(self.sql.hand_out_items, [_claim(item) for item in items]),))
+            yield Finally(
+                (Many.of(self.sql.hand_out_items, [claim_values(item) for item in items]),)
+            )
             yield from self.had_their_turn(queue, chosen)
         yield from self._count_claims(queue, promoted, len(items))
         due = room_at = None
@@ -366,6 +368,7 @@ def taking(queue: QueueRow, items: Sequence[ItemState], due: int | None) -> Taki
     )
 
 
-def _claim(item: ItemState) -> dict[str, Any]:
+def claim_values(item: ItemState) -> dict[str, Any]:
+    """What is written of a claim."""
     fields = ("id", "token", "lease_until", "claimed_at", "worker")
     return {field: getattr(item, field) for field in fields}

@@ -1,24 +1,22 @@
 -- Statements that do at once what takes several elsewhere.
 
--- name: claim_first
--- Claim the first items in line, unless others may have to come into it before them: planned
--- ones, or those whose lease is over.
-update headrace_item
-set state = 2, attempts = attempts + 1, token = :token, claimed_at = :now, worker = :worker,
-    lease_until = :now + coalesce(
-        cast(round(json_extract(overrides, '$.timeout') * 1000) as integer), :lease)
-where id in (
-    select id from headrace_item
-    where queue = :queue and state = 1
-      and not exists (select 1 from headrace_item
-                      where queue = :queue and state = 0 and next_execution <= :now)
-      and not exists (select 1 from headrace_item
-                      where queue = :queue and state = 2 and lease_until <= :now)
-    order by rank, position
-    limit :count)
-returning id, payload, format, subject, priority, state, position, next_execution,
-       waiting_since, created_at, attempts, crashes, iterations, last_iteration,
-       headers, overrides, token, lease_until, claimed_at, worker, error, successor;
+-- name: next_items
+-- The first items in line as they are once they are claimed, unless others may have to come into it
+-- before them: planned ones, or those whose lease is over.
+select id, payload, format, subject, priority, 2 as state, position, next_execution,
+       waiting_since, created_at, attempts + 1 as attempts, crashes, iterations, last_iteration,
+       headers, overrides, :token as token,
+       :now + coalesce(cast(round(json_extract(overrides, '$.timeout') * 1000) as integer), :lease)
+           as lease_until,
+       :now as claimed_at, :worker as worker, error, successor
+from headrace_item
+where queue = :queue and state = 1
+  and not exists (select 1 from headrace_item
+                  where queue = :queue and state = 0 and next_execution <= :now)
+  and not exists (select 1 from headrace_item
+                  where queue = :queue and state = 2 and lease_until <= :now)
+order by rank, position
+limit :count;
 
 -- name: next_records
 -- The next batch for a proc that is in order: active, nothing out, nothing to skip. Answers
@@ -42,6 +40,14 @@ set last_claimed_at = :now, previous_claimed_range = last_claimed_range,
     last_claimed_range = :range, expires_at = coalesce(:now + ttl, expires_at)
 where id = :id;
 
+-- name: last_turn
+-- The last place in line that was given out.
+select last from headrace_turn;
+
+-- name: set_last_turn
+-- Places in line up to here are given out.
+update headrace_turn set last = :last;
+
 -- name: push_now
 -- An item that is due at once and has no subject; nothing if its queue is not what it was when it
 -- was last seen.
@@ -55,8 +61,7 @@ select id, :rank, :payload, :format, :priority, 1, :position,
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
        :headers, :overrides
 from headrace_queue
-where id = :queue and name = :name and version = :version and is_live
-returning id;
+where id = :queue and name = :name and version = :version and is_live;
 
 -- name: count_push
 -- Add one item that waits to a queue's counts.
