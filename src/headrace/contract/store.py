@@ -390,7 +390,8 @@ class Store(
     def waiter(self, topic: str) -> Waiter:
         """One who waits for records of a topic: woken at once by commits of this process,
         within milliseconds by other processes where that is possible, and never later than
-        a look every quarter of a second. Hints may be lost or come for nothing."""
+        a look every quarter of a second, or every second if hints are proven to arrive. They may
+        be lost or come for nothing."""
         ...
 
     def transaction(self) -> AbstractContextManager[Session]:

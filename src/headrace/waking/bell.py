@@ -13,11 +13,17 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 POLL = 0.25
+SURE_POLL = 1.0
 RETRY = 5.0
 
 
 class Source(Protocol):
     """Hints from other processes, as a file descriptor that becomes readable."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is proven that it hears of everything: then a look now and then will do."""
+        ...
 
     def fileno(self) -> int:
         """The descriptor to wait on."""
@@ -98,8 +104,8 @@ class Waiter:
             pass  # closed meanwhile
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint, or for at most ``POLL`` seconds; whether a hint came."""
-        end = time.monotonic() + min(seconds, POLL)
+        """Wait for a hint, or until it is time for a look; whether a hint came."""
+        end = time.monotonic() + min(seconds, self._longest())
         while True:
             poller = select.poll()
             for descriptor in self._descriptors():
@@ -112,7 +118,7 @@ class Waiter:
 
     async def await_hint(self, seconds: float) -> bool:
         """``wait`` for a task."""
-        end = time.monotonic() + min(seconds, POLL)
+        end = time.monotonic() + min(seconds, self._longest())
         while True:
             readable = await self._readable(max(0.0, end - time.monotonic()))
             if self._drain(readable):
@@ -142,6 +148,10 @@ class Waiter:
             for descriptor in descriptors:
                 loop.remove_reader(descriptor)
         return found
+
+    def _longest(self) -> float:
+        is_sure = self._source is not None and self._source.is_sure
+        return max(POLL, SURE_POLL) if is_sure else POLL
 
     def _descriptors(self) -> list[int]:
         found = [self._reading]

@@ -13,7 +13,12 @@ IN_MODIFY = 0x2
 
 
 class FileWatch:
-    """Becomes readable when one of the files is written to."""
+    """Becomes readable when one of the files is written to.
+
+    Never sure: who writes through a connection of their own does not write to them.
+    """
+
+    is_sure = False
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)

@@ -1,7 +1,8 @@
 """Wake-ups on PostgreSQL: NOTIFY, when somebody listens.
 
 Who waits has a connection of its own for LISTEN, and a row that says so. Behind a pooler in
-transaction mode LISTEN hears nothing; looking every quarter of a second does.
+transaction mode LISTEN hears nothing; looking every quarter of a second does. So who waits for
+longer sends itself a word through another connection: who hears it may look less often.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 TTL_MS = 60_000
 LONGEST_PAYLOAD = 7_000
+PROVE_AFTER = 2.0
+PROVE_AGAIN = 60.0
 
 
 class Wakes:
@@ -67,8 +70,13 @@ class Listener:
     """A connection that listens."""
 
     def __init__(self, store: PostgresStore, channel: str, topic: str) -> None:
+        self._store = store
         self._sql = store.sql
+        self._channel = channel
         self._id = batch_id()
+        self._proof = f"proof/{self._id}".encode()
+        self._prove_at = time.monotonic() + PROVE_AFTER
+        self.is_sure = False
         self._topic = topic.encode()
         self._renew_at = 0.0
         try:
@@ -88,6 +96,7 @@ class Listener:
             self._connection.pgconn.consume_input()
             while told := self._connection.pgconn.notifies():
                 is_ours = is_ours or not told.extra or self._topic in told.extra.split(b",")
+                self.is_sure = self.is_sure or told.extra == self._proof
             self.keep()
         except psycopg.Error as error:
             raise OSError(str(error)) from error
@@ -100,6 +109,16 @@ class Listener:
                 self._renew_at = time.monotonic() + TTL_MS / 3000
         except psycopg.Error as error:
             raise OSError(str(error)) from error
+        if not self.is_sure and time.monotonic() > self._prove_at:
+            self._prove()
+
+    def _prove(self) -> None:
+        """Send the word by which it is known that this connection hears others."""
+        self._prove_at = time.monotonic() + PROVE_AGAIN
+        word = self._sql.notify(channel=self._channel, topics=self._proof.decode())
+        # If no connection is to be had it goes on as before.
+        with contextlib.suppress(psycopg.Error), self._store.connect() as other:
+            send(other, (word,))
 
     def close(self) -> None:
         # If this fails its row ends by itself.
