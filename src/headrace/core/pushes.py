@@ -123,7 +123,8 @@ def push_call(
 ) -> PushCall:
     """A call for documents that are checked and encoded."""
     check_queue(queue)
-    check_key(key)
+    if key is not None:
+        check_key(key)
     if while_active not in (None, "skip", "next"):
         raise InvalidOption(
             f"while_active is {while_active!r}: use skip or next.", option="while_active"

@@ -36,7 +36,7 @@ def check_proc(name: object) -> str:
 
 def check_queue(name: object) -> str:
     """Return ``name`` if it may name a queue, else raise ``InvalidQueueName``."""
-    if not _is_name(name):
+    if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
         raise InvalidQueueName(
             f"{name!r} cannot name a queue: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
             queue=name,

@@ -186,7 +186,8 @@ class Intake:
             worker=self._worker,
             **self._wishes.choice,
         )
-        with self._holds.claiming():
+        self._holds.begin_claim()
+        try:
             # Looked at only now: who waits for empty hands has seen that a claim is under way.
             if not self._switch.may_claim:
                 return None
@@ -194,6 +195,8 @@ class Intake:
             taking = self._store.run(self._store.claim_items(take))
             if taking.items:
                 self._take_in(self._holds.add(taking, since))
+        finally:
+            self._holds.end_claim()
         return taking
 
     def _take_in(self, entries: list[Entry]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 
 from headrace.contract.items import Taking
 from headrace.model.items import ItemState
@@ -66,17 +65,15 @@ class Holds:
     def is_empty(self) -> bool:
         return not self._count and not self._claims
 
-    @contextmanager
-    def claiming(self) -> Iterator[None]:
-        """A claim is under way."""
+    def begin_claim(self) -> None:
+        """A claim is under way, until ``end_claim``."""
         with self._lock:
             self._claims += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._claims -= 1
-            self._tell()
+
+    def end_claim(self) -> None:
+        with self._lock:
+            self._claims -= 1
+        self._tell()
 
     def add(self, taking: Taking, since: float) -> list[Entry]:
         """Take the items of a claim in hand; it was sent at ``since``."""
@@ -155,6 +152,5 @@ class Holds:
             self._changed()
 
 
-def monotonic() -> float:
-    """The clock for leases: it never steps."""
-    return time.monotonic()
+monotonic = time.monotonic
+"""The clock for leases: it never steps."""

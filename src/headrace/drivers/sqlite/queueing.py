@@ -37,10 +37,10 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
 
     def push(talk: Conversation) -> list[PushOutcome]:
         queue = store.known_queues.get(call.queue) or talk.follow(_learn(store, call.queue))
-        if queue is None or queue.limits or queue.settings.is_limited:
+        if queue is None or queue.limits or queue.info.settings.is_limited:
             return talk.follow(store.pushed_slowly(calls))
         texts = store.sql.texts
-        settings = queue.settings
+        settings = queue.info.settings
         [[last]] = talk.ask(texts["last_turn"], {})
         item = {
             "queue": queue.id,
@@ -133,7 +133,7 @@ def _take_first(
 ) -> list[ItemState]:
     """Take who is first in line, and count them."""
     texts = store.sql.texts
-    settings = queue.settings
+    settings = queue.info.settings
     lease = round(settings.lock_duration * 1000) if take.lease_ms is None else take.lease_ms
     first = {
         "queue": queue.id,

@@ -370,5 +370,10 @@ def taking(queue: QueueRow, items: Sequence[ItemState], due: int | None) -> Taki
 
 def claim_values(item: ItemState) -> dict[str, Any]:
     """What is written of a claim."""
-    fields = ("id", "token", "lease_until", "claimed_at", "worker")
-    return {field: getattr(item, field) for field in fields}
+    return {
+        "id": item.id,
+        "token": item.token,
+        "lease_until": item.lease_until,
+        "claimed_at": item.claimed_at,
+        "worker": item.worker,
+    }

@@ -65,7 +65,7 @@ class Pushes(QueueBase):
     push_keys: PushKeys
 
     def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
-        has_keys = all(call.key is not None for call in calls)
+        has_keys = None not in [call.key for call in calls]
         return Op(
             "push",
             lambda: self.pushed_slowly(calls),
