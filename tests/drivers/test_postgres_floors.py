@@ -2,6 +2,8 @@
 
 import pytest
 
+import headrace
+from headrace import Query
 from headrace.drivers.postgres.floors import FLOOR_SECONDS, LONG_SECONDS, SLOW_CLAIMS, Floor
 
 QUICK, SLOW = LONG_SECONDS / 10, LONG_SECONDS * 2
@@ -84,3 +86,32 @@ def test_what_comes_to_stand_in_line_is_looked_for(claims: Claims) -> None:
     assert not claims.floor.is_wanted
     claims.claim(SLOW)
     assert claims.floor.is_wanted
+
+
+@pytest.mark.parametrize("discipline", ["fifo", "priority", "lifo"])
+@pytest.mark.parametrize("select", [None, Query()], ids=["line", "turns"])
+def test_what_is_passed_over_is_handed_out_in_the_end(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, select: Query | None, discipline: str
+) -> None:
+    """From the floor, items that came back to their old place wait while there are others behind
+    them; a claim that does not find enough looks from the bottom. The newest first has no floor."""
+    monkeypatch.setattr(Floor, "is_wanted", True)
+    with headrace.connect(postgres_url) as hr:
+        queue = hr.queue("q", discipline=discipline)
+        channels = [None] if select is None else [{"os": "linux"}, {"os": "mac"}]
+        for number in range(50):
+            queue.push(number, channel=channels[number % len(channels)])
+        # By the first one the client learns that there are channels.
+        queue.complete(queue.claim(10, select=select, quantum=5))
+        left = {item.payload for item in queue.items()}
+        first = queue.claim(10, select=select, quantum=5)
+        assert len(first) == 10
+        back = {item.payload for item in first}
+        queue.release(first)
+        second = queue.claim(10, select=select, quantum=5)
+        is_passed_over = back.isdisjoint(item.payload for item in second)
+        assert is_passed_over is (discipline != "lifo")
+        third = queue.claim(40, select=select)
+        assert sorted(item.payload for item in second + third) == sorted(left)
+        assert queue.complete(second + third)
+        assert hr.queue("q").channels() == []

@@ -36,6 +36,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
         "channels": None,
         "are_all": True,
         "is_tight": False,
+        "floor_turn": None,
     },
 }
 

@@ -53,10 +53,10 @@ def _turns(
     select = take.select or ""
     options = {"quantum": take.quantum, "is_strict": queue.settings.serial, **common}
     if selects_all(select):
-        return (yield from _claim(store, options, behind))
+        return (yield from _claim_from_floor(store, queue, select, options, behind, None))
     selection = yield from store.known.selection(queue, select)
     if selection is not None:
-        rows = yield from _claim(store, options, behind, selection=selection.id)
+        rows = yield from _claim_from_floor(store, queue, select, options, behind, selection.id)
         if not rows or rows[0]["held"] != "unsorted":
             return rows
         yield from each_alone(sorted_lanes(store.sql, queue, selection))
@@ -67,6 +67,22 @@ def _turns(
     return (yield from _claim_where(store, queue, take, options, behind))
 
 
+def _claim_from_floor(
+    store: PostgresStore,
+    queue: QueueRow,
+    select: str,
+    options: dict[str, Any],
+    behind: Statement | None,
+    selection: int | None,
+) -> Steps[list[Any]]:
+    """Past turns that nobody has any more, where they are in the way."""
+    floor = store.known.turn_floor(queue, select)
+    rows = yield from _claim(store, options, behind, selection=selection, floor=floor)
+    if rows and rows[0]["held"] == "floored":
+        rows = yield from _claim(store, options, behind, selection=selection)
+    return rows
+
+
 def _claim(
     store: PostgresStore,
     options: dict[str, Any],
@@ -75,12 +91,14 @@ def _claim(
     selection: int | None = None,
     channels: str | None = None,
     are_all: bool = True,
+    floor: int | None = None,
 ) -> Steps[list[Any]]:
     statement = store.sql.claim_in_turn(
         **options,
         selection=selection,
         channels=channels,
         are_all=are_all,
+        floor_turn=floor,
     )
     return limited.rows_of((yield Whole((statement,), behind)))
 

@@ -73,6 +73,9 @@ def claim_at_once(
             store.known.raise_floor(queue, items, take.count, took)
         else:
             items = in_turn.items_of(queue, rows)
+            if take.select is not None:
+                place = (queue, take.select, first["first_turn"])
+                store.known.raise_turn_floor(*place, len(items), take.count, took)
         due = first["next_due"]
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]

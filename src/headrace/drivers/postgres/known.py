@@ -29,6 +29,7 @@ class Known:
         self._store = store
         self._queues: dict[str, QueueRow] = {}
         self._floors: dict[str, Floor] = {}
+        self._turn_floors: dict[tuple[str, str], Floor] = {}
         self.walks = Walks()
         # Until when claims on queues expect that totals have hardly any room.
         self.tight: dict[int, float] = {}
@@ -81,6 +82,30 @@ class Known:
         last = items[-1]
         rank = -rank_of(queue.settings.discipline, last.priority)
         floor.rise(rank, (last.position or 0) + 1, seconds, most)
+
+    def turn_floor(self, queue: QueueRow, select: str) -> int | None:
+        """The turn below which no channel that is selected had one, if that is of any use."""
+        floor = self._turn_floors.get((queue.name, select))
+        if floor is None or not floor.is_wanted or queue.settings.discipline == "lifo":
+            return None
+        return floor.position
+
+    def raise_turn_floor(
+        self, queue: QueueRow, select: str, turn: int | None, items: int, most: int, seconds: float
+    ) -> None:
+        """Remember the first turn that a claim has found, and how long it took.
+
+        Whoever comes to take turns stands behind all others: what is announced changes nothing.
+        """
+        if turn is None:
+            return
+        if len(self._turn_floors) > MOST_KNOWN:
+            self._turn_floors.clear()
+        floor = self._turn_floors.setdefault((queue.name, select), Floor())
+        if items < most:
+            floor.reset()
+        else:
+            floor.rise(0, turn - 1, seconds, items)
 
     def lower_floors(self, announced: Collection[str]) -> None:
         """Items have come to stand in line, some perhaps at an old place of theirs."""

@@ -48,14 +48,14 @@ from headrace.claim_items(
 
 -- name: claim_in_turn
 -- Claim items of channels that take turns; answers nothing if there is no such queue.
-select answer as held, next_due, clock, line, id, payload, format, subject, priority, state,
-       position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
+select answer as held, next_due, clock, line, first_turn, id, payload, format, subject, priority,
+       state, position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
        last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
        successor, key_values
 from headrace.claim_in_turn(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
     :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
-    :takes_any, :now::bigint, :rules, :is_tight);
+    :takes_any, :now::bigint, :rules, :is_tight, :floor_turn::bigint);
 
 -- name: claim_in_line
 -- Claim the first items in line, whatever their channels; answers nothing if there is no such queue.

@@ -15,12 +15,16 @@ create table headrace.channel (
 );
 create unique index channel_name on headrace.channel (queue, key_values);
 
--- Channels that have something in line, by when it was their turn.
+-- Channels that have something in line, by when it was their turn; and the place of the last item
+-- that was taken, where it is known: in front of that there is mostly nothing, or rows that are dead
+-- but cannot be removed yet.
 create table headrace.ready (
-    channel integer primary key,
-    queue   integer not null,
-    lane    integer not null default 0,
-    turn    bigint not null
+    channel       integer primary key,
+    queue         integer not null,
+    lane          integer not null default 0,
+    turn          bigint not null,
+    last_rank     integer,
+    last_position bigint
 ) with (fillfactor = 70);
 create index ready_turn on headrace.ready (queue, lane, turn);
 
@@ -250,9 +254,9 @@ create function headrace.claim_in_turn(
     queue_id integer, queue_version integer, claim_token text, most integer, lease bigint,
     claimer text, keeps_counts boolean, sign integer, quantum integer, is_strict boolean,
     selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint,
-    rules integer, is_tight boolean
+    rules integer, is_tight boolean, floor_turn bigint
 ) returns table (
-    answer text, next_due bigint, clock bigint, line text,
+    answer text, next_due bigint, clock bigint, line text, first_turn bigint,
     id bigint, payload text, format smallint, subject text, priority integer, state smallint,
     "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
     attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
@@ -270,10 +274,18 @@ declare
     looked integer;
     looked_at integer;
     has_holds boolean;
-    seen bigint := -1;
+    seen bigint := coalesce(floor_turn, -1);
+    -- The first turn that was found to be somebody's.
+    first_seen bigint;
+    first_now bigint;
     -- Items, the channel of each, and the channels that were looked at for them.
     got bigint[];
     theirs integer[];
+    -- The places of the items, where they are known.
+    ranks integer[] := '{}';
+    places bigint[] := '{}';
+    their_ranks integer[];
+    their_places bigint[];
     chosen bigint[] := '{}';
     givers integer[] := '{}';
     taken integer[];
@@ -295,17 +307,17 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::text, i.*, null::text
+        return query select 'other', null::bigint, moment, null::text, null::bigint, i.*, null::text
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
     if selection is not null and headrace.has_unsorted(target.id, selection) then
-        return query select 'unsorted', null::bigint, moment, null::text, i.*, null::text
+        return query select 'unsorted', null::bigint, moment, null::text, null::bigint, i.*, null::text
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
     if rules > 0 and headrace.has_ended_leases(target.id, moment) then
-        return query select 'short', null::bigint, moment, null::text, i.*, null::text
+        return query select 'short', null::bigint, moment, null::text, null::bigint, i.*, null::text
                      from (select) one left join (select * from headrace.no_item) i on true;
         return;
     end if;
@@ -323,7 +335,7 @@ begin
         if asked is not null then
             candidates := asked;
         else
-            select array_agg(r.channel), max(r.turn) into candidates, seen
+            select array_agg(r.channel), max(r.turn), min(r.turn) into candidates, seen, first_now
             from (
                 select n.channel, n.turn
                 -- In the same statement: somebody may be moving channels to new lanes.
@@ -343,6 +355,7 @@ begin
             ) r;
         end if;
         exit when candidates is null;
+        first_seen := coalesce(first_seen, first_now);
         looked := cardinality(candidates);
         -- Which of them may give something.
         if has_holds then
@@ -376,13 +389,35 @@ begin
             select t.items, t.givers, t.full_ones into got, theirs, full_now
             from headrace.take_counted(candidates, share, most - cardinality(chosen), '{}') t;
             full_ones := full_ones || full_now;
-        else
-            select array_agg(x.id), array_agg(x.channel) into got, theirs
+        elsif floor_turn is not null then
+            select array_agg(x.id), array_agg(x.channel), array_agg(x.rank), array_agg(x.position)
+            into got, theirs, their_ranks, their_places
             from (
-                select i.id, c.channel
+                select i.id, c.channel, i.rank, i.position
+                from unnest(candidates) as c (channel)
+                left join lateral (
+                    select f.last_rank, f.last_position from headrace.ready f
+                    where f.channel = c.channel
+                ) r on true
+                cross join lateral (
+                    select f.id, f.rank, f.position from headrace.item f
+                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                      and (f.rank, f.position) > (coalesce(r.last_rank, -2147483648),
+                                                  coalesce(r.last_position, 0))
+                    order by f.rank, f.position
+                    limit share
+                    for no key update skip locked
+                ) i
+                limit most - cardinality(chosen)
+            ) x;
+        else
+            select array_agg(x.id), array_agg(x.channel), array_agg(x.rank), array_agg(x.position)
+            into got, theirs, their_ranks, their_places
+            from (
+                select i.id, c.channel, i.rank, i.position
                 from unnest(candidates) as c (channel)
                 cross join lateral (
-                    select f.id from headrace.item f
+                    select f.id, f.rank, f.position from headrace.item f
                     where f.channel = c.channel and f.channel <> 0 and f.state = 1
                     order by f.rank, f.position
                     limit share
@@ -393,6 +428,8 @@ begin
         end if;
         chosen := chosen || got;
         givers := givers || theirs;
+        ranks := ranks || their_ranks;
+        places := places || their_places;
         if cardinality(chosen) = most then
             visited := visited
                 || candidates[1 : array_position(candidates, theirs[cardinality(theirs)])];
@@ -404,6 +441,9 @@ begin
     end loop;
     if word <> 'claimed' then
         null;
+    elsif cardinality(chosen) < most and floor_turn is not null then
+        -- Short: then nothing is passed over, and who asks does so again.
+        word := 'floored';
     elsif cardinality(chosen) < most and asked is not null and not are_all then
         word := 'more';
     elsif not is_strict then
@@ -422,12 +462,14 @@ begin
                     candidates, share, most - cardinality(chosen), chosen) t;
                 full_ones := full_ones || full_now;
             else
-                select array_agg(x.id), array_agg(x.channel) into got, theirs
+                select array_agg(x.id), array_agg(x.channel), array_agg(x.rank),
+                       array_agg(x.position)
+                into got, theirs, their_ranks, their_places
                 from (
-                    select i.id, c.channel
+                    select i.id, c.channel, i.rank, i.position
                     from unnest(candidates) as c (channel)
                     cross join lateral (
-                        select f.id from headrace.item f
+                        select f.id, f.rank, f.position from headrace.item f
                         where f.channel = c.channel and f.channel <> 0 and f.state = 1
                           and f.id <> all(chosen)
                         order by f.rank, f.position
@@ -440,6 +482,8 @@ begin
             exit when coalesce(cardinality(got), 0) = 0;
             chosen := chosen || got;
             givers := givers || theirs;
+            ranks := ranks || their_ranks;
+            places := places || their_places;
         end loop;
     end if;
     -- Looked at again when we have the items: whoever puts items back in line and holds their
@@ -490,7 +534,8 @@ begin
                 cardinality(chosen));
     end if;
     return query
-    select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), i.*, null::text
+    select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), first_seen, i.*,
+           null::text
     from (select) one left join (select * from headrace.no_item) i on true;
     if cardinality(chosen) > 0 then
         return query
@@ -500,22 +545,31 @@ begin
             lease_until = moment
                 + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
         where i.id = any(chosen)
-        returning null::text, null::bigint, null::bigint, null::text,
+        returning null::text, null::bigint, null::bigint, null::text, null::bigint,
                   i.id, i.payload, i.format, i.subject, i.priority, i.state,
                   i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
                   i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
                   i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
         -- It was their turn.
         taken := givers;
-        givers := array(
-            select g.channel from unnest(givers) with ordinality as g (channel, n)
-            group by g.channel order by min(g.n));
+        select array_agg(g.channel order by g.first), array_agg(g.rank order by g.first),
+               array_agg(g.place order by g.first)
+        into givers, ranks, places
+        from (
+            select g.channel, min(g.n) as first, (array_agg(g.rank order by g.n desc))[1] as rank,
+                   (array_agg(g.place order by g.n desc))[1] as place
+            from rows from (unnest(givers), unnest(ranks), unnest(places))
+                with ordinality as g (channel, rank, place, n)
+            group by g.channel
+        ) g;
         turns := array(
             select nextval('headrace.turn') from generate_series(1, cardinality(givers)));
-        update headrace.ready r set turn = t.turn
+        update headrace.ready r
+        set turn = t.turn, last_rank = t.rank, last_position = t.place
         from (
-            select l.channel, s.turn
-            from rows from (unnest(givers), unnest(turns)) as s (channel, turn)
+            select l.channel, s.turn, s.rank, s.place
+            from rows from (unnest(givers), unnest(turns), unnest(ranks), unnest(places))
+                as s (channel, turn, rank, place)
             cross join lateral (
                 select f.channel from headrace.ready f where f.channel = s.channel
                 for no key update skip locked
@@ -579,10 +633,19 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 declare
     empty integer[];
 begin
+    -- Behind the last place that was taken first: there are no dead rows in front of that.
     empty := array(
         select c.channel from unnest(channels) as c (channel)
-        where not exists (select from headrace.item i
-                          where i.channel = c.channel and i.channel <> 0 and i.state = 1));
+        left join lateral (
+            select f.last_rank, f.last_position from headrace.ready f where f.channel = c.channel
+        ) r on true
+        where case
+            when exists (select from headrace.item i
+                         where i.channel = c.channel and i.channel <> 0 and i.state = 1
+                           and (i.rank, i.position) > (r.last_rank, r.last_position)) then false
+            else not exists (select from headrace.item i
+                             where i.channel = c.channel and i.channel <> 0 and i.state = 1)
+            end);
     if cardinality(empty) = 0 then
         return;
     end if;
