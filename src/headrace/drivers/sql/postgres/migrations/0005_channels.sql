@@ -291,6 +291,7 @@ declare
     taken integer[];
     visited integer[] := '{}';
     turns bigint[];
+    retired integer[];
     due bigint;
     word text := 'claimed';
     unbound text;
@@ -550,6 +551,9 @@ begin
                   i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
                   i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
                   i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
+    end if;
+    retired := headrace.retire_channels(visited, floor_turn is not null);
+    if cardinality(chosen) > 0 then
         -- It was their turn.
         taken := givers;
         select array_agg(g.channel order by g.first), array_agg(g.rank order by g.first),
@@ -560,6 +564,7 @@ begin
                    (array_agg(g.place order by g.n desc))[1] as place
             from rows from (unnest(givers), unnest(ranks), unnest(places))
                 with ordinality as g (channel, rank, place, n)
+            where g.channel <> all(retired)
             group by g.channel
         ) g;
         turns := array(
@@ -583,7 +588,6 @@ begin
             end if;
         end if;
     end if;
-    perform headrace.retire_channels(visited);
 end
 $$;
 
@@ -626,37 +630,48 @@ begin
 end
 $$;
 
--- Take channels that have nothing in line out of the turns. Who puts something there holds the
--- channel: so it is locked first, and looked at again then.
-create function headrace.retire_channels(channels integer[]) returns void language plpgsql
+-- Take channels that have nothing in line out of the turns; which they were. Who puts something there
+-- holds the channel: so it is locked first, and looked at again then.
+create function headrace.retire_channels(channels integer[], has_dead_rows boolean)
+returns integer[] language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 declare
     empty integer[];
 begin
-    -- Behind the last place that was taken first: there are no dead rows in front of that.
+    if has_dead_rows then
+        -- Not those that have something behind the last place that was taken: there are no dead
+        -- rows in front of that.
+        channels := array(
+            select c.channel from unnest(channels) as c (channel)
+            left join lateral (
+                select f.last_rank, f.last_position from headrace.ready f
+                where f.channel = c.channel
+            ) r on true
+            where not exists (
+                select from headrace.item i
+                where i.channel = c.channel and i.channel <> 0 and i.state = 1
+                  and (i.rank, i.position) > (r.last_rank, r.last_position)));
+    end if;
     empty := array(
         select c.channel from unnest(channels) as c (channel)
-        left join lateral (
-            select f.last_rank, f.last_position from headrace.ready f where f.channel = c.channel
-        ) r on true
-        where case
-            when exists (select from headrace.item i
-                         where i.channel = c.channel and i.channel <> 0 and i.state = 1
-                           and (i.rank, i.position) > (r.last_rank, r.last_position)) then false
-            else not exists (select from headrace.item i
-                             where i.channel = c.channel and i.channel <> 0 and i.state = 1)
-            end);
+        where not exists (select from headrace.item i
+                          where i.channel = c.channel and i.channel <> 0 and i.state = 1));
     if cardinality(empty) = 0 then
-        return;
+        return empty;
     end if;
     empty := array(
         select c.id from headrace.channel c where c.id = any(empty) for update skip locked);
-    delete from headrace.ready where channel = any(array(
-        select r.channel from headrace.ready r
-        where r.channel = any(empty)
-          and not exists (select from headrace.item i
-                          where i.channel = r.channel and i.channel <> 0 and i.state = 1)
-        for update skip locked));
+    with gone as (
+        delete from headrace.ready where channel = any(array(
+            select r.channel from headrace.ready r
+            where r.channel = any(empty)
+              and not exists (select from headrace.item i
+                              where i.channel = r.channel and i.channel <> 0 and i.state = 1)
+            for update skip locked))
+        returning channel
+    )
+    select array_agg(g.channel) into empty from gone g;
+    return coalesce(empty, '{}');
 end
 $$;
 

@@ -671,7 +671,7 @@ begin
         end if;
     end if;
     perform headrace.retire_channels(array(
-        select distinct g.channel from unnest(givers) as g (channel) where g.channel <> 0));
+        select distinct g.channel from unnest(givers) as g (channel) where g.channel <> 0), false);
 end
 $$;
 
