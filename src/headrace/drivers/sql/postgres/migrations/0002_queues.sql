@@ -345,8 +345,8 @@ declare
     target headrace.queue;
     promoted bigint := 0;
     moved bigint;
-    chosen bigint[];
-    more bigint[];
+    chosen tid[];
+    more tid[];
     due bigint;
     word text := 'claimed';
     wanted integer := most;
@@ -401,19 +401,19 @@ begin
     end loop;
     if floor_position is null then
         chosen := array(
-            select i.id from headrace.item i
+            select i.ctid from headrace.item i
             where i.queue = target.id and i.state = 1 and i.channel = 0
             order by i.rank, i.position limit most
             for no key update skip locked);
     else
         chosen := array(
-            select i.id from headrace.item i
+            select i.ctid from headrace.item i
             where i.queue = target.id and i.state = 1 and i.channel = 0 and i.rank < floor_rank
             order by i.rank, i.position limit most
             for no key update skip locked);
         if cardinality(chosen) < most then
             more := array(
-                select i.id from headrace.item i
+                select i.ctid from headrace.item i
                 where i.queue = target.id and i.state = 1 and i.channel = 0
                   and i.rank = floor_rank and i.position >= floor_position
                 order by i.rank, i.position limit most - cardinality(chosen)
@@ -423,8 +423,8 @@ begin
         if cardinality(chosen) < most then
             -- Short: then nothing is passed over.
             more := array(
-                select i.id from headrace.item i
-                where i.queue = target.id and i.state = 1 and i.channel = 0 and i.id <> all(chosen)
+                select i.ctid from headrace.item i
+                where i.queue = target.id and i.state = 1 and i.channel = 0 and i.ctid <> all(chosen)
                 order by i.rank, i.position limit most - cardinality(chosen)
                 for no key update skip locked);
             chosen := chosen || more;
@@ -463,7 +463,7 @@ begin
         claimed_at = moment,
         lease_until = moment + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint,
                                         lease)
-    where i.id = any(chosen)
+    where i.ctid = any(chosen)
     returning word, due, moment, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
               i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
               i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
