@@ -252,19 +252,23 @@ def is_fit(statement: Statement) -> bool:
 
 
 def _values(names: Sequence[str], parameters: Mapping[str, Any]) -> list[bytes | None]:
-    return [_text(parameters[name]) for name in names]
+    """Values as the server reads them, whatever types it finds for them.
 
-
-def _text(value: Any) -> bytes | None:
-    """A value as the server reads it, whatever type it finds for it."""
-    if value is None:
-        return None
-    kind = type(value)
-    if kind is str:
-        text: bytes = value.encode()
-        if b"\0" in text:
-            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        return text
-    if kind is bool:
-        return b"t" if value else b"f"
-    return b"%d" % value
+    In one go: a call for each would be half of what a small statement costs here.
+    """
+    found: list[bytes | None] = []
+    for name in names:
+        value = parameters[name]
+        kind = type(value)
+        if value is None:
+            found.append(None)
+        elif kind is str:
+            text: bytes = value.encode()
+            if b"\0" in text:
+                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+            found.append(text)
+        elif kind is bool:
+            found.append(b"t" if value else b"f")
+        else:
+            found.append(b"%d" % value)
+    return found

@@ -72,7 +72,7 @@ class Evidence(NamedTuple):
     statement: Statement
 
 
-class Whole(NamedTuple):
+class Whole(msgspec.Struct, frozen=True):
     """Statements that are a transaction all by themselves, sent in one go.
 
     The answer is their rows, or None if they were refused, because they have run before (so

@@ -381,7 +381,10 @@ begin
     end if;
     -- What is counted must be on the disk before it is used; the client sees to that.
     perform set_config('synchronous_commit', 'off', true);
-    loop
+    perform from headrace.item i
+    where i.queue = target.id and i.state = 0 and i.next_execution <= moment and i.channel = 0
+    limit 1;
+    while found loop
         with due_now as materialized (
             select i.id from headrace.item i
             where i.queue = target.id and i.state = 0 and i.next_execution <= moment
