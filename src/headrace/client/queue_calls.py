@@ -40,7 +40,8 @@ from headrace.core.queue_settings import Settings, changes_of
 from headrace.core.times import Duration, Moment, duration_ms, moment_ms, moment_of
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
-from headrace.model.items import ItemState, State
+from headrace.model.codec import encode_value
+from headrace.model.items import Document, ItemState, State
 from headrace.model.keyvalues import KeyValues
 from headrace.model.names import check_queue
 from headrace.model.queries import Query
@@ -72,6 +73,10 @@ class QueueCalls:
         max_wait: Duration | None = None,
     ) -> PushCall:
         """A push or an upsert of one document."""
+        if mode == "push" and not fields and key is None and type(payload) is dict:
+            # Nothing is said but the payload: there is nothing else to check.
+            line = encode_value(payload, "$", max_body=self.max_body)
+            return PushCall(queue=check_queue(queue), documents=(Document(payload=line),))
         given = document(Doc(payload, **fields), max_body=self.max_body)
         wait = debounce(pause, max_wait)
         return push_call(queue, (given,), mode=mode, while_active=while_active, wait=wait, key=key)

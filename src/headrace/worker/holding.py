@@ -89,7 +89,8 @@ class Holds:
         with self._lock:
             self._holds.update(holds.values())
             self._count += len(entries)
-        self._expect(min(hold.extend_at for hold in holds.values()))
+        for hold in holds.values():
+            self._expect(hold.extend_at)
         return entries
 
     def drop(self, entries: Iterable[Entry]) -> None:

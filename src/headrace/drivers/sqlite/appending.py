@@ -51,7 +51,7 @@ def _append(
     writing the head are two statements: one with ``returning`` costs more than both.
     """
     texts = store.sql.texts
-    asked = {"topic": topic, "now": store.clock()}
+    asked = {"topic": topic, "now": store.moment()}
     found = talk.ask(texts["head"], asked)
     if not found:
         talk.follow(_add_topic(store, topic))

@@ -27,7 +27,7 @@ def claim_at_once(
         reader = f"proc/{proc}"
         known = store.known_row(reader)
         known_id, known_body = known or ("", "")
-        looking = {"proc": proc, "known": known_id, "now": store.clock()}
+        looking = {"proc": proc, "known": known_id, "now": store.moment()}
         found = talk.ask(texts["next_records"], looking)
         if not found:
             return talk.follow(store.claim_under_lock(proc, token, count, max_bytes))

@@ -53,7 +53,7 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
             "priority": document.priority,
             "headers": document.headers,
             "overrides": document.overrides,
-            "now": store.clock(),
+            "now": store.moment(),
         }
         added = talk.tell(texts["push_now"], item)
         if not added.rowcount:
@@ -94,17 +94,24 @@ def claim_at_once(store: SqliteStore, take: Take) -> Alone[Taking]:
 
     def claim(talk: Conversation) -> Taking:
         texts = store.sql.texts
-        found = talk.ask(texts["find_queue"], {"name": take.queue, "now": store.clock()})
+        found = talk.ask(texts["find_queue"], {"name": take.queue, "now": store.moment()})
         queue = queue_of(found[0]) if found else None
         if queue is None or not queue.is_live:
             raise refusals.unknown_queue(take.queue)
         limits = talk.follow(store.limits_of(queue)) if queue.limits else NO_LIMITS
-        _note_rate(store, queue, limits)
+        if queue.limits or store.rated_queues:
+            _note_rate(store, queue, limits)
         if queue.info.has_channels or take.select is not None:
             return talk.follow(store.claim_open(take, queue))
-        refusal = refused(queue, take)
-        if refusal is not None:
-            return refusal
+        # Mostly it is none of this.
+        if (
+            queue.info.is_paused
+            or queue.held_until
+            or take.version not in (None, queue.info.version)
+        ):
+            refusal = refused(queue, take)
+            if refusal is not None:
+                return refusal
         admission: Admission | None = None
         if queue.limits and limits.has(queue.name, "running"):
             admission = Admission(store.sql, queue, limits, may_outlive=store.may_outlive)

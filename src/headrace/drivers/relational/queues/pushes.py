@@ -65,7 +65,8 @@ class Pushes(QueueBase):
     push_keys: PushKeys
 
     def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
-        has_keys = None not in [call.key for call in calls]
+        # Looked at first, since mostly that decides it.
+        has_keys = calls[0].key is not None and all(call.key is not None for call in calls)
         return Op(
             "push",
             lambda: self.pushed_slowly(calls),
