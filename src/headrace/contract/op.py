@@ -49,12 +49,12 @@ class Op(Generic[T]):
     __slots__ = (
         "_alone",
         "_steps",
-        "_was_run",
         "direct",
         "durable",
         "name",
         "relaxed",
         "repeatable",
+        "was_run",
         "writes",
     )
 
@@ -77,7 +77,7 @@ class Op(Generic[T]):
         self._steps = steps
         self.direct = alone.do if isinstance(alone, Direct) else None
         self._alone = steps if alone is None or isinstance(alone, Direct) else alone
-        self._was_run = False
+        self.was_run = False
 
     def __iter__(self) -> Steps[T]:
         self.accept()
@@ -93,11 +93,11 @@ class Op(Generic[T]):
 
     def accept(self) -> None:
         """A runner has taken it: whatever becomes of it now is not forgotten work."""
-        self._was_run = True
+        self.was_run = True
 
     def __del__(self) -> None:
         # A half-built Op (its __init__ raised) has no flag and was never meant to run.
-        if not getattr(self, "_was_run", True):
+        if not getattr(self, "was_run", True):
             warnings.warn(
                 f"operation {self.name!r} was built but never run",
                 RuntimeWarning,

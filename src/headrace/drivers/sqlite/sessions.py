@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
-from headrace.drivers.own_transactions import held, holding, is_holding, would_wait_for_itself
+from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
 from headrace.drivers.relational import alchemy
 from headrace.drivers.relational.session import Session, Tell, not_ours
 from headrace.drivers.relational.sql import Many, Statement
@@ -164,26 +164,25 @@ def _same_file(file: str, path: Path) -> None:
 
 
 # Connections of the user's own through which the current thread or task writes.
-_guests: ContextVar[tuple[tuple[Path, Any], ...]] = ContextVar("headrace_guests", default=())
+guests: ContextVar[tuple[tuple[Path, Any], ...]] = ContextVar("headrace_guests", default=())
 
 
 def refuse_if_open(path: Path) -> None:
     """Raise where a plain operation would wait for its own thread's transaction."""
-    # Mostly there is neither, and that costs next to nothing.
-    if (held.get() and is_holding(path)) or (_guests.get() and path in _guest_paths()):
+    if is_holding(path) or (guests.get() and path in _guest_paths()):
         raise would_wait_for_itself(str(path))
 
 
 def note_guest(path: Path, connection: Any) -> None:
     """Remember that the current thread or task writes through this connection of its own."""
     _guest_paths()
-    _guests.set((*_guests.get(), (path, connection)))
+    guests.set((*guests.get(), (path, connection)))
 
 
 def _guest_paths() -> set[Path]:
     """Files on which a guest's transaction is still open; forgets those that ended."""
-    living = tuple((path, guest) for path, guest in _guests.get() if _is_writing(guest))
-    _guests.set(living)
+    living = tuple((path, guest) for path, guest in guests.get() if _is_writing(guest))
+    guests.set(living)
     return {path for path, _ in living}
 
 

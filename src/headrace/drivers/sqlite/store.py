@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from headrace.contract.finishing import finish
 from headrace.contract.op import Op
 from headrace.contract.values import Capabilities, Finding
+from headrace.drivers.own_transactions import held
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.locks import Locks
 from headrace.drivers.relational.maintenance import Maintenance
@@ -37,6 +38,7 @@ from headrace.drivers.sqlite.connections import (
 )
 from headrace.drivers.sqlite.conversing import Conversation, InsistedError
 from headrace.drivers.sqlite.sessions import (
+    guests,
     own_async_transaction,
     own_transaction,
     refuse_if_open,
@@ -195,8 +197,10 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         return self._attempt(op)
 
     def _attempt(self, op: Op[T]) -> T:
-        op.accept()
-        refuse_if_open(self.connections.path)
+        op.was_run = True
+        # Mostly there is neither, and that costs next to nothing.
+        if held.get() or guests.get():
+            refuse_if_open(self.connections.path)
         try:
             if not op.writes:
                 return self._run_reading(op)
