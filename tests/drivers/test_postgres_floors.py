@@ -1,5 +1,7 @@
 """When claims on PostgreSQL pass over what was claimed before."""
 
+import time
+
 import pytest
 
 import headrace
@@ -115,3 +117,53 @@ def test_what_is_passed_over_is_handed_out_in_the_end(
         assert sorted(item.payload for item in second + third) == sorted(left)
         assert queue.complete(second + third)
         assert hr.queue("q").channels() == []
+
+
+def test_strict_channels_have_no_floor(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came back goes before what stands behind it."""
+    monkeypatch.setattr(Floor, "is_wanted", True)
+    with headrace.connect(postgres_url) as hr:
+        queue = hr.queue("q", serial=True)
+        for number in range(4):
+            queue.push(number, channel={"os": "linux"})
+        queue.complete(queue.claim(1, select=Query()))
+        for _ in range(3):
+            [item] = queue.claim(1, select=Query())
+            assert item.payload == 1
+            queue.release([item])
+
+
+@pytest.mark.parametrize("select", [None, Query()], ids=["line", "turns"])
+def test_a_higher_priority_is_not_passed_over(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, select: Query | None
+) -> None:
+    """It goes before the place that claims have come to."""
+    monkeypatch.setattr(Floor, "is_wanted", True)
+    with headrace.connect(postgres_url) as hr:
+        queue = hr.queue("q", discipline="priority")
+        channel = None if select is None else {"os": "linux"}
+        for number in range(9):
+            queue.push(number, channel=channel)
+        for _ in range(3):
+            queue.complete(queue.claim(1, select=select))
+        queue.push("urgent", channel=channel, priority=1)
+        assert [item.payload for item in queue.claim(2, select=select)] == ["urgent", 3]
+
+
+def test_each_channel_is_looked_at_from_the_bottom_now_and_then(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the others keep the claims busy."""
+    monkeypatch.setattr(Floor, "is_wanted", True)
+    with headrace.connect(postgres_url) as hr:
+        queue = hr.queue("q")
+        for number in range(1500):
+            queue.push(number, channel={"os": "linux"})
+        queue.complete(queue.claim(1, select=Query()))
+        queue.complete(queue.claim(1, select=Query()))
+        [item] = queue.claim(1, select=Query())
+        queue.release([item])
+        begun = time.monotonic()
+        while (taken := queue.claim(1, select=Query())[0]).payload != item.payload:
+            queue.complete([taken])
+            assert time.monotonic() - begun < 10

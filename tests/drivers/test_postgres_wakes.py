@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
+import psycopg
 import pytest
 
 import headrace
@@ -31,6 +32,9 @@ def test_who_hears_a_word_from_elsewhere_looks_less_often(waiter: Waiter) -> Non
     until(lambda: waiter.wait(1.0) or source.is_sure, "its own word")
     assert source.is_sure
     assert waiter._longest() == bell.SURE_POLL
+    # Who was away for so long that others think that nobody listens.
+    source._renew_at -= 2 * wakes.RENEW_SECONDS
+    assert waiter._longest() == bell.POLL
 
 
 def test_who_hears_nothing_goes_on_looking(waiter: Waiter) -> None:
@@ -40,3 +44,12 @@ def test_who_hears_nothing_goes_on_looking(waiter: Waiter) -> None:
     assert not any(waiter.wait(1.0) for _ in range(20))
     assert not source.is_sure
     assert waiter._longest() == bell.POLL
+
+
+def test_a_hint_that_the_library_has_read_is_not_lost(waiter: Waiter) -> None:
+    """It comes while the connection is busy with something else: the row is kept."""
+    source = cast(Listener, waiter._source)
+    source._overhear(psycopg.Notify(source._channel, "queue/other", 1))
+    assert not waiter.wait(0.0)
+    source._overhear(psycopg.Notify(source._channel, "queue/other,queue/q", 1))
+    assert waiter.wait(0.0)

@@ -203,6 +203,18 @@ def test_a_lock_held_too_long_is_reported(sqlite_url: str, monkeypatch: pytest.M
         assert hr.status() == 1
 
 
+def test_time_is_the_same_inside_and_outside_of_the_database(sqlite_url: str) -> None:
+    """Some operations ask here and some there, and neither may run ahead."""
+    with headrace.connect(sqlite_url) as hr:
+        hr.commit("t", {})
+        store = hr._store
+        with store.connections.reading() as reader:
+            for _ in range(300):
+                before = store.moment()
+                [row] = reader.execute(store.sql.texts["head"], {"topic": "t", "now": None})
+                assert before <= row["now"] <= store.moment()
+
+
 def test_many_threads_share_a_client(sqlite_url: str) -> None:
     """Commits from eight threads are dense and whole, with readers at work."""
     with headrace.connect(sqlite_url, durability="relaxed") as hr:

@@ -834,10 +834,20 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "select c.id from headrace.channel c where c.id = any(empty) for update skip locked",
-                "select c.id from headrace.channel c where c.id = any(empty)",
+                "from headrace.channel c where c.id = any(channels) for update skip locked",
+                "from headrace.channel c where c.id = any(channels)",
             ),
         ),
+    ),
+    Mutant(
+        "what is passed over is never looked at",
+        ("tests/drivers/test_postgres_floors.py", "passed_over and turns"),
+        (SchemaPatch("postgres", "word := 'floored';", "null;"),),
+    ),
+    Mutant(
+        "strict channels are passed over",
+        ("tests/drivers/test_postgres_floors.py", "strict_channels"),
+        (Patch("headrace.drivers.postgres.known:Known.turn_floor", "settings.serial or ", ""),),
     ),
     Mutant(
         "strict channels are not locked by claims at once",

@@ -181,7 +181,6 @@ class Live:
             if not self._is_stopped.is_set():
                 raise
         finally:
-            upcoming.op.accept()
             is_over.set()
             beat.join()
             self._waiter = None
@@ -385,7 +384,6 @@ class AsyncLive:
             if not self._is_stopped.is_set():
                 raise
         finally:
-            upcoming.op.accept()
             beat.cancel()
             self._waiter = None
             waiter.close()

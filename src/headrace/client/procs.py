@@ -141,10 +141,11 @@ class Proc(ProcReference):
         return self._take(self._next_claim(count))
 
     def _next_claim(self, count: int) -> Call[Taken | None]:
-        """A claim that is yet to be sent."""
-        return self._client._calls.claim(self.name, count)
+        """A claim that is yet to be sent, or never will be."""
+        return _unsent(self._client._calls.claim(self.name, count))
 
     def _take(self, call: Call[Taken | None]) -> Claim | None:
+        # A client that was closed meanwhile says so here.
         _ = self._client._calls
         taken = self._client._run(call)
         return None if taken is None else Claim(self, taken)
@@ -229,7 +230,7 @@ class AsyncProc(ProcReference):
         return await self._take(self._next_claim(count))
 
     def _next_claim(self, count: int) -> Call[Taken | None]:
-        return self._client._calls.claim(self.name, count)
+        return _unsent(self._client._calls.claim(self.name, count))
 
     async def _take(self, call: Call[Taken | None]) -> AsyncClaim | None:
         _ = self._client._calls
@@ -287,3 +288,9 @@ class AsyncProc(ProcReference):
 
     async def lag(self) -> Lag:
         return await self._client._run(self._client._calls.lag(self.name))
+
+
+def _unsent(call: Call[Taken | None]) -> Call[Taken | None]:
+    """It is no mistake if it is never run."""
+    call.op.accept()
+    return call

@@ -101,21 +101,24 @@ class Runner:
     async def arun(self, op: Op[T]) -> T:
         return await adrive(self.work(op), self.aperform)
 
-    def work(self, op: Op[T]) -> Work[T]:
-        """Attempt the operation until it succeeds, fails for good, or patience ends."""
+    def work(self, op: Op[T], *, since: float | None = None) -> Work[T]:
+        """Attempt the operation until it succeeds, fails for good, or patience ends.
+
+        ``since`` is when somebody began to try, if that was before.
+        """
         op.accept()
         tally = _Tally(op.name, self.name)
         try:
-            result = yield from self._persist(op, tally)
+            result = yield from self._persist(op, tally, since)
         except BaseException as error:
             tally.emit(error)
             raise
         tally.emit(None)
         return result
 
-    def _persist(self, op: Op[T], tally: _Tally) -> Work[T]:
+    def _persist(self, op: Op[T], tally: _Tally, since: float | None) -> Work[T]:
         delay = FIRST_DELAY
-        give_up = time.monotonic() + self.patience
+        give_up = (time.monotonic() if since is None else since) + self.patience
         doubt: HeadraceError | None = None
         attempt = self.attempt
         while True:

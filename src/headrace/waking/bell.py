@@ -34,8 +34,9 @@ class Source(Protocol):
         ``OSError`` if the source is dead."""
         ...
 
-    def keep(self) -> None:
-        """Do what it needs from time to time; ``OSError`` if the source is dead."""
+    def keep(self) -> bool:
+        """Do what it needs from time to time, and say whether a hint came by that; ``OSError`` if
+        the source is dead."""
         ...
 
     def close(self) -> None:
@@ -173,7 +174,7 @@ class Waiter:
             if self._source.fileno() in readable:
                 is_ours = self._source.drain() or is_ours
             else:
-                self._source.keep()
+                is_ours = self._source.keep() or is_ours
         except OSError:
             # Looking every POLL seconds is good enough until it is back.
             self._source.close()

@@ -39,8 +39,9 @@ class FileWatch:
         # A file does not say for whom.
         return True
 
-    def keep(self) -> None:
+    def keep(self) -> bool:
         """Nothing wears off here."""
+        return False
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -12,6 +12,8 @@ LONG_SECONDS = 0.005
 # A claim from the floor has to be so many times as fast, to be worth it.
 GAIN = 2.0
 FLOOR_SECONDS = 1.0
+# So long after one that was not: some of what it met may not have been passed over yet.
+REST_SECONDS = 0.1
 
 
 class Floor:
@@ -21,7 +23,8 @@ class Floor:
     each claim reads past all of them. Only then, and only if a trial shows that it helps, are
     places passed over that were claimed before: an item that comes back to its old place, or a
     push that is committed late, may stand among them and waits for the next look from the
-    bottom, a second at the most.
+    bottom, a second at the most. Where channels take turns each has looks of its own: it waits
+    for the first turn of its channel that is two seconds after the last of them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +58,7 @@ class Floor:
                 # Then one look from the bottom is enough to know.
                 self._slow = SLOW_CLAIMS - 1
             else:
-                self._rests_until = now + FLOOR_SECONDS
+                self._rests_until = now + REST_SECONDS
         elif now >= self._until:
             self._best = min(self._best, each)
             is_slow = each > SLOW * self._best or seconds > LONG_SECONDS

@@ -76,7 +76,8 @@ def _claim_from_floor(
     selection: int | None,
 ) -> Steps[list[Any]]:
     """Past turns that nobody has any more, where they are in the way."""
-    floor = store.known.turn_floor(queue, select)
+    # What leases that are over have given back stands at its old place.
+    floor = None if options["takes_any"] else store.known.turn_floor(queue, select)
     rows = yield from _claim(store, options, behind, selection=selection, floor=floor)
     if rows and rows[0]["held"] == "floored":
         rows = yield from _claim(store, options, behind, selection=selection)

@@ -84,9 +84,14 @@ class Known:
         floor.rise(rank, (last.position or 0) + 1, seconds, most)
 
     def turn_floor(self, queue: QueueRow, select: str) -> int | None:
-        """The turn below which no channel that is selected had one, if that is of any use."""
+        """The turn below which no channel that is selected had one, if that is of any use.
+
+        Not where the order inside a channel is strict, or the newest comes first: with a turn go
+        the places in the channel that was served then.
+        """
+        settings = queue.settings
         floor = self._turn_floors.get((queue.name, select))
-        if floor is None or not floor.is_wanted or queue.settings.discipline == "lifo":
+        if floor is None or not floor.is_wanted or settings.serial or settings.discipline == "lifo":
             return None
         return floor.position
 
@@ -97,12 +102,10 @@ class Known:
 
         Whoever comes to take turns stands behind all others: what is announced changes nothing.
         """
-        if turn is None:
-            return
         if len(self._turn_floors) > MOST_KNOWN:
             self._turn_floors.clear()
         floor = self._turn_floors.setdefault((queue.name, select), Floor())
-        if items < most:
+        if turn is None or items < most:
             floor.reset()
         else:
             floor.rise(0, turn - 1, seconds, items)

@@ -8,6 +8,7 @@ longer sends itself a word through another connection: who hears it may look les
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 TTL_MS = 60_000
 LONGEST_PAYLOAD = 7_000
+RENEW_SECONDS = TTL_MS / 3000
 PROVE_AFTER = 2.0
-PROVE_AGAIN = 60.0
+PROVE_AGAIN = 600.0
 
 
 class Wakes:
@@ -76,11 +78,14 @@ class Listener:
         self._id = batch_id()
         self._proof = f"proof/{self._id}".encode()
         self._prove_at = time.monotonic() + PROVE_AFTER
-        self.is_sure = False
+        self._is_proven = False
+        # What the library has read while it was busy with something else.
+        self._overheard: list[bytes] = []
         self._topic = topic.encode()
         self._renew_at = 0.0
         try:
             self._connection = store.connect()
+            self._connection.add_notify_handler(self._overhear)
             self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         except psycopg.Error as error:
             raise OSError(str(error)) from error
@@ -89,32 +94,47 @@ class Listener:
     def fileno(self) -> int:
         return self._connection.fileno()
 
+    @property
+    def is_sure(self) -> bool:
+        """As long as the row says that somebody listens: who was away for longer is told
+        nothing."""
+        is_known = time.monotonic() < self._renew_at + RENEW_SECONDS
+        return self._is_proven and is_known
+
     def drain(self) -> bool:
         is_ours = False
         try:
             # Less than the library's own way, and those who wait are waiting for it.
             self._connection.pgconn.consume_input()
             while told := self._connection.pgconn.notifies():
-                is_ours = is_ours or not told.extra or self._topic in told.extra.split(b",")
-                self.is_sure = self.is_sure or told.extra == self._proof
-            self.keep()
+                is_ours = self._is_ours(told.extra) or is_ours
         except psycopg.Error as error:
             raise OSError(str(error)) from error
-        return is_ours
+        return self.keep() or is_ours
 
-    def keep(self) -> None:
+    def keep(self) -> bool:
         try:
             if time.monotonic() > self._renew_at:
                 send(self._connection, (self._sql.keep_waiter(id=self._id, ttl=TTL_MS),))
-                self._renew_at = time.monotonic() + TTL_MS / 3000
+                self._renew_at = time.monotonic() + RENEW_SECONDS
         except psycopg.Error as error:
             raise OSError(str(error)) from error
-        if not self.is_sure and time.monotonic() > self._prove_at:
-            self._prove()
+        if not self._is_proven and time.monotonic() > self._prove_at:
+            self._prove_at = time.monotonic() + PROVE_AGAIN
+            # It may be an event loop that waits here.
+            threading.Thread(target=self._prove, name="headrace-proof", daemon=True).start()
+        overheard, self._overheard = self._overheard, []
+        return True in [self._is_ours(extra) for extra in overheard]
+
+    def _is_ours(self, extra: bytes) -> bool:
+        self._is_proven = self._is_proven or extra == self._proof
+        return not extra or self._topic in extra.split(b",")
+
+    def _overhear(self, told: psycopg.Notify) -> None:
+        self._overheard.append(told.payload.encode())
 
     def _prove(self) -> None:
         """Send the word by which it is known that this connection hears others."""
-        self._prove_at = time.monotonic() + PROVE_AGAIN
         word = self._sql.notify(channel=self._channel, topics=self._proof.decode())
         # If no connection is to be had it goes on as before.
         with contextlib.suppress(psycopg.Error), self._store.connect() as other:

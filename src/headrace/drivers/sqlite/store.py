@@ -28,7 +28,7 @@ from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.queues.walks import Walks
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import NOUNS, Dialect, Sql
-from headrace.drivers.running import Runner, TryAgain, Work, no_probe
+from headrace.drivers.running import Runner, TryAgain, Work, drive, no_probe
 from headrace.drivers.sqlite import appending, claiming, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
@@ -108,8 +108,9 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         return self._clock() if self._clock else None
 
     def moment(self) -> int:
-        """What time it is; asked here it costs less than in a statement, and is the same."""
-        return self._clock() if self._clock else round(time.time() * 1000)
+        """What time it is. Cheaper than to ask in a statement, and the same: SQLite asks the same
+        machine, and cuts off what is less than a millisecond, too."""
+        return self._clock() if self._clock else time.time_ns() // 1_000_000
 
     def is_relaxed(self, queue: str) -> bool:
         # A transaction that insists in its middle has to be begun again.
@@ -190,7 +191,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         except TryAgain as failure:
             if time.monotonic() - begun > self.patience:
                 raise failure.error from failure.__cause__
-        return super().run(op)
+        return drive(self.work(op, since=begun), self.perform)
 
     def attempt(self, op: Op[T]) -> Work[T]:
         yield from ()
@@ -234,7 +235,8 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
             # Who waits need not wait for the checkpoint too.
             if talk.announced:
                 self.wakes.ring(talk.announced)
-            # A claim leaves that to whoever settles it: somebody waits for what it found.
+            # A claim leaves that to whatever comes behind it, as its own settlement: somebody
+            # waits for what it has found.
             if op.direct is None or not op.relaxed:
                 connections.checkpoint_if_due(writer)
         finally:

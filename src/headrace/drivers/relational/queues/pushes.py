@@ -66,7 +66,8 @@ class Pushes(QueueBase):
 
     def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
         # Looked at first, since mostly that decides it.
-        has_keys = calls[0].key is not None and all(call.key is not None for call in calls)
+        is_keyed = bool(calls) and calls[0].key is not None
+        has_keys = is_keyed and all(call.key is not None for call in calls)
         return Op(
             "push",
             lambda: self.pushed_slowly(calls),

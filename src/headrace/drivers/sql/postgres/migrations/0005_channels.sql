@@ -17,14 +17,15 @@ create unique index channel_name on headrace.channel (queue, key_values);
 
 -- Channels that have something in line, by when it was their turn; and the place of the last item
 -- that was taken, where it is known: in front of that there is mostly nothing, or rows that are dead
--- but cannot be removed yet.
+-- but cannot be removed yet. last_look is when somebody saw the whole line.
 create table headrace.ready (
     channel       integer primary key,
     queue         integer not null,
     lane          integer not null default 0,
     turn          bigint not null,
     last_rank     integer,
-    last_position bigint
+    last_position bigint,
+    last_look     bigint
 ) with (fillfactor = 70);
 create index ready_turn on headrace.ready (queue, lane, turn);
 
@@ -291,7 +292,7 @@ declare
     taken integer[];
     visited integer[] := '{}';
     turns bigint[];
-    retired integer[];
+    emptied integer[];
     due bigint;
     word text := 'claimed';
     unbound text;
@@ -398,16 +399,33 @@ begin
                 from unnest(candidates) as c (channel)
                 left join lateral (
                     select f.last_rank, f.last_position from headrace.ready f
-                    where f.channel = c.channel
+                    where f.channel = c.channel and f.last_look > moment - 2000
+                    -- Not to be joined in another order: theirs is that of the turns.
+                    offset 0
                 ) r on true
                 cross join lateral (
-                    select f.id, f.rank, f.position from headrace.item f
-                    where f.channel = c.channel and f.channel <> 0 and f.state = 1
-                      and (f.rank, f.position) > (coalesce(r.last_rank, -2147483648),
-                                                  coalesce(r.last_position, 0))
-                    order by f.rank, f.position
+                    -- What goes before the last one by its priority, and then what is behind it.
+                    select u.id, u.rank, u.position from (
+                        select a.* from (
+                            select f.id, f.rank, f.position from headrace.item f
+                            where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                              and f.rank < r.last_rank
+                            order by f.rank, f.position
+                            limit share
+                            for no key update skip locked
+                        ) a
+                        union all
+                        select b.* from (
+                            select f.id, f.rank, f.position from headrace.item f
+                            where f.channel = c.channel and f.channel <> 0 and f.state = 1
+                              and (f.rank, f.position) > (coalesce(r.last_rank, -2147483648),
+                                                          coalesce(r.last_position, 0))
+                            order by f.rank, f.position
+                            limit share
+                            for no key update skip locked
+                        ) b
+                    ) u
                     limit share
-                    for no key update skip locked
                 ) i
                 limit most - cardinality(chosen)
             ) x;
@@ -552,7 +570,7 @@ begin
                   i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
                   i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
     end if;
-    retired := headrace.retire_channels(visited, floor_turn is not null);
+    emptied := headrace.empty_channels(visited, floor_turn is not null);
     if cardinality(chosen) > 0 then
         -- It was their turn.
         taken := givers;
@@ -564,13 +582,15 @@ begin
                    (array_agg(g.place order by g.n desc))[1] as place
             from rows from (unnest(givers), unnest(ranks), unnest(places))
                 with ordinality as g (channel, rank, place, n)
-            where g.channel <> all(retired)
+            where g.channel <> all(emptied)
             group by g.channel
         ) g;
         turns := array(
             select nextval('headrace.turn') from generate_series(1, cardinality(givers)));
         update headrace.ready r
-        set turn = t.turn, last_rank = t.rank, last_position = t.place
+        set turn = t.turn, last_rank = t.rank, last_position = t.place,
+            last_look = case when floor_turn is not null and r.last_look > moment - 2000
+                             then r.last_look else moment end
         from (
             select l.channel, s.turn, s.rank, s.place
             from rows from (unnest(givers), unnest(turns), unnest(ranks), unnest(places))
@@ -588,6 +608,8 @@ begin
             end if;
         end if;
     end if;
+    -- Only now: nobody who waits for a total holds a channel.
+    perform headrace.retire_channels(emptied);
 end
 $$;
 
@@ -630,17 +652,13 @@ begin
 end
 $$;
 
--- Take channels that have nothing in line out of the turns; which they were. Who puts something there
--- holds the channel: so it is locked first, and looked at again then.
-create function headrace.retire_channels(channels integer[], has_dead_rows boolean)
+-- Which channels have nothing in line. has_dead_rows: there may be many that cannot be removed yet,
+-- but hardly any behind the last place that was taken.
+create function headrace.empty_channels(channels integer[], has_dead_rows boolean)
 returns integer[] language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
-declare
-    empty integer[];
 begin
     if has_dead_rows then
-        -- Not those that have something behind the last place that was taken: there are no dead
-        -- rows in front of that.
         channels := array(
             select c.channel from unnest(channels) as c (channel)
             left join lateral (
@@ -652,26 +670,44 @@ begin
                 where i.channel = c.channel and i.channel <> 0 and i.state = 1
                   and (i.rank, i.position) > (r.last_rank, r.last_position)));
     end if;
-    empty := array(
+    return array(
         select c.channel from unnest(channels) as c (channel)
         where not exists (select from headrace.item i
                           where i.channel = c.channel and i.channel <> 0 and i.state = 1));
-    if cardinality(empty) = 0 then
-        return empty;
+end
+$$;
+
+-- Take channels that have nothing in line out of the turns, and let those have a new turn that have
+-- something after all. Who puts something there holds the channel: so it is locked first, and looked
+-- at again then.
+create function headrace.retire_channels(channels integer[]) returns void language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+declare
+    free integer[];
+    gone integer[];
+begin
+    if cardinality(channels) = 0 then
+        return;
     end if;
-    empty := array(
-        select c.id from headrace.channel c where c.id = any(empty) for update skip locked);
-    with gone as (
+    free := array(
+        select c.id from headrace.channel c where c.id = any(channels) for update skip locked);
+    with removed as (
         delete from headrace.ready where channel = any(array(
             select r.channel from headrace.ready r
-            where r.channel = any(empty)
+            where r.channel = any(free)
               and not exists (select from headrace.item i
                               where i.channel = r.channel and i.channel <> 0 and i.state = 1)
             for update skip locked))
         returning channel
     )
-    select array_agg(g.channel) into empty from gone g;
-    return coalesce(empty, '{}');
+    select array_agg(r.channel) into gone from removed r;
+    if coalesce(cardinality(gone), 0) < cardinality(channels) then
+        update headrace.ready set turn = nextval('headrace.turn')
+        where channel = any(array(
+            select r.channel from headrace.ready r
+            where r.channel = any(channels) and r.channel <> all(coalesce(gone, '{}'))
+            for no key update skip locked));
+    end if;
 end
 $$;
 

@@ -670,8 +670,8 @@ begin
             raise exception 'others have taken the room' using errcode = 'HR002';
         end if;
     end if;
-    perform headrace.retire_channels(array(
-        select distinct g.channel from unnest(givers) as g (channel) where g.channel <> 0), false);
+    perform headrace.retire_channels(headrace.empty_channels(array(
+        select distinct g.channel from unnest(givers) as g (channel) where g.channel <> 0), false));
 end
 $$;
 
