@@ -8,7 +8,7 @@ model's claim gets the same items, and all else must be the same again.
 import itertools
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -18,8 +18,10 @@ import pytest
 
 import headrace
 from headrace.contract.items import Filter
+from headrace.drivers.memory import turns
 from headrace.drivers.memory.queue_data import QueueData
 from headrace.model.failures import Failure
+from headrace.model.items import ItemState
 from headrace.testing.clocks import FakeClock
 from interleaving.queue_stage import Scene, answer, claimed, plain, prepare, state
 
@@ -91,23 +93,33 @@ def serial(order: tuple[int, int], names: tuple[str, str], *, is_late: bool, got
         scene = prepare(client, "s0_", clock, is_late=is_late)
         answers: dict[int, Any] = {}
         for number in order:
-            with nullcontext() if got[number] is None else only(scene, got[number]):
+            with nullcontext() if got[number] is None else only(scene, got[number], names[number]):
                 answers[number] = answer(scene, acts[number])
         after = state(scene)
         return [plain(scene, answers[0]), plain(scene, answers[1]), *after]
 
 
-def only(scene: Scene, labels: set[str]) -> Any:
-    """Let a claim of the model find just some of the items in line."""
-    first = QueueData.first
+def only(scene: Scene, labels: set[str], act: str) -> Any:
+    """Let a claim of the model find just some of the items in line, or the end of leases just some
+    of the leases: what another has locked is passed over."""
 
-    def found(self: QueueData, order: Any, count: int) -> Any:
-        items = first(self, order, len(order) if order is self.line else count)
-        if order is not self.line:
-            return items
-        return [item for item in items if scene.side.label(item.queue, item)[3:] in labels]
+    def is_found(item: ItemState) -> bool:
+        return scene.side.label(item.queue, item)[3:] in labels
 
-    return patch.object(QueueData, "first", found)
+    if act == "expire":
+        until = QueueData.until
+
+        def over(self: QueueData, order: Any, time: int) -> Any:
+            items = until(self, order, time)
+            return [item for item in items if order is not self.leases or is_found(item)]
+
+        return patch.object(QueueData, "until", over)
+    in_line = turns._in_line
+
+    def found(*arguments: Any) -> Iterator[ItemState]:
+        return filter(is_found, in_line(*arguments))
+
+    return patch.object(turns, "_in_line", found)
 
 
 def check(stage: Any, stepper: Any, clients: list[Any], names: Any, lateness: str) -> None:
@@ -130,8 +142,8 @@ def check(stage: Any, stepper: Any, clients: list[Any], names: Any, lateness: st
         assert run.errors == [None, None], (names, lateness, run)
         after = state(scene)
         got = []
-        for value in run.results:
-            ids = claimed(value)
+        for name, value in zip(names, run.results, strict=True):
+            ids = set(value) if name == "expire" else claimed(value)
             labels = None if ids is None else frozenset(map(scene.side.number, ids))
             got.append(labels and frozenset(label.replace(scene.side.mark, "") for label in labels))
         key = tuple(got)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 # Claims are slow if so many in a row take so many times the best one, or so long.
 SLOW = 3.0
 SLOW_CLAIMS = 5
-LONG_SECONDS = 0.005
+LONG_SECONDS = 0.01
 # A claim from the floor has to be so many times as fast, to be worth it.
 GAIN = 2.0
 FLOOR_SECONDS = 1.0
