@@ -178,7 +178,8 @@ class QueuePlay(RuleBasedStateMachine):
         assert not ours
 
     def all_items(self, side: QueueSide, views: dict[str, QueueView]) -> list[dict[str, Any]]:
-        return [item for view in views.values() for item in plain_view(side, view)["items"]]
+        """What there is of items, ended ones included."""
+        return [side.plain(live(item)) for view in views.values() for item in view.items]
 
     def _has_rates(self) -> bool:
         return any(row.period_ms for row in self.model.run("limit_rules", "", 9))
