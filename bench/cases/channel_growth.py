@@ -39,8 +39,10 @@ def _fill(url: str, count: int) -> None:
     divider = "&" if "?" in url else "?"
     with closing(_opened(f"{url}{divider}durability=relaxed", count)) as player:
         player.fill(EACH * count)
-        # Each channel is put into its lane once, by the first claim that comes.
-        player.take(A_CLAIM)
+        # Each channel is put into its lane once, by a claim that knows of the selection: the first
+        # one after it was registered learns of it.
+        for _ in range(WARM_CLAIMS):
+            player.take(A_CLAIM)
 
 
 def _postgres(lab: Lab, key: str, server: ours.Postgres, *, size: str, count: int) -> Contender:

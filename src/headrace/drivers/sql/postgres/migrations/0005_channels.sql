@@ -26,7 +26,8 @@ create table headrace.ready (
     last_rank     integer,
     last_position bigint,
     last_look     bigint
-) with (fillfactor = 70);
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+       autovacuum_vacuum_cost_delay = 0);
 create index ready_turn on headrace.ready (queue, lane, turn);
 
 -- Queries that claims select by, each by its form; since is the number that the queue's selections
