@@ -76,6 +76,7 @@ HOT: dict[str, dict[str, Any]] = {
     "hold_channels": {"queue": 8, "names": ["c-7", "c-8"]},
     "mark_updateable": {"channels": [7, 8]},
     "empty_channels": {"queue": 8, "names": ["c-7", "c-8"]},
+    "emptied_channels": {"channels": [7, 8]},
     "drop_turns": {"channels": [7, 8]},
     "next_channels": {"queue": 8, "lane": 0, "after": 5, "limit": 10},
     "lock_turns": {"channels": [7, 8]},

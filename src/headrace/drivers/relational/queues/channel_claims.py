@@ -106,15 +106,17 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
         return {row["key_values"]: row["until"] for row in rows}
 
     def had_their_turn(self, queue: QueueRow, chosen: Chosen) -> Steps[None]:
-        """Let channels that gave stand behind the others, and empty ones nowhere."""
+        """Let channels that are empty now stand nowhere, and others that gave behind the rest."""
+        if self.retires and chosen.served:
+            yield from Channels(self.sql).retire_known(chosen.served)
+        elif self.retires:
+            names = {item.key_values for item in chosen.items} - {None}
+            yield from Channels(self.sql).retire((queue, name) for name in names if name)
         if chosen.served:
             turns = yield from take_turns(self.sql, len(chosen.served))
             moved = zip(chosen.served, turns, strict=True)
             rows = [{"channel": channel, "turn": turn} for channel, turn in moved]
             yield Finally((Many.of(self.sql.move_turns, rows),))
-        if self.retires:
-            names = {item.key_values for item in chosen.items} - {None}
-            yield from Channels(self.sql).retire((queue, name) for name in names if name)
 
     def _in_turn(self, walk: Walk, quantum: int, count: int) -> Steps[Chosen]:
         sharing = Sharing(count, quantum, is_strict=walk.queue.settings.serial)

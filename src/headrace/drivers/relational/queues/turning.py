@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headrace.contract.op import Steps
 from headrace.drivers.relational.queues.rows import QueueRow
-from headrace.drivers.relational.sql import Finally, Many, Sql
+from headrace.drivers.relational.sql import Finally, Many, Row, Sql
 
 
 def take_turns(sql: Sql, count: int) -> Steps[list[int]]:
@@ -105,7 +105,15 @@ class Channels:
             names.setdefault(queue.id, set()).add(name)
         for id, some in names.items():
             empty = yield self._sql.empty_channels(queue=id, names=sorted(some))
-            if empty:
-                # A statement of its own: what was committed before we had the lock is seen now.
-                channels = [row["id"] for row in empty]
-                yield Finally((self._sql.drop_turns(channels=channels),))
+            yield from self._drop(empty)
+
+    def retire_known(self, channels: Sequence[int]) -> Steps[None]:
+        """The same for channels whose numbers are known: they are found with less."""
+        empty = yield self._sql.emptied_channels(channels=channels)
+        yield from self._drop(empty)
+
+    def _drop(self, empty: Sequence[Row]) -> Steps[None]:
+        if empty:
+            # A statement of its own: what was committed before we had the lock is seen now.
+            channels = [row["id"] for row in empty]
+            yield Finally((self._sql.drop_turns(channels=channels),))

@@ -55,6 +55,14 @@ where c.queue = :queue and c.key_values = any(:names::text[])
                   where i.channel = c.id and i.channel <> 0 and i.state = 1)
 for update skip locked;
 
+-- name: emptied_channels
+-- The same by number.
+select c.id from headrace.channel c
+where c.id = any(:channels::integer[])
+  and not exists (select from headrace.item i
+                  where i.channel = c.id and i.channel <> 0 and i.state = 1)
+for update skip locked;
+
 -- name: drop_turns
 -- Let channels that have nothing in line take no turns any more.
 delete from headrace.ready where channel = any(array(

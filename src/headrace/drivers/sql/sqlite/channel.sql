@@ -39,6 +39,12 @@ where c.queue = :queue and c.key_values in (select value from json_each(:names))
   and not exists (select 1 from headrace_item i
                   where i.channel = c.id and i.channel <> 0 and i.state = 1);
 
+-- name: emptied_channels
+-- The same by number.
+select json_each.value as id from json_each(:channels)
+where not exists (select 1 from headrace_item i
+                  where i.channel = json_each.value and i.channel <> 0 and i.state = 1);
+
 -- name: drop_turns
 -- Let channels that have nothing in line take no turns any more.
 delete from headrace_ready
