@@ -290,7 +290,6 @@ declare
     their_places bigint[];
     chosen bigint[] := '{}';
     givers integer[] := '{}';
-    taken integer[];
     visited integer[] := '{}';
     turns bigint[];
     emptied integer[];
@@ -302,6 +301,8 @@ declare
     full_now integer[];
     has_totals boolean := false;
     is_passed_over boolean := false;
+    -- Where it is counted, unless totals are locked first.
+    counts record;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
@@ -515,7 +516,8 @@ begin
         word := 'other';
     end if;
     if rules > 0 and not is_tight and word = 'claimed' then
-        word := headrace.count_out(target.id, givers, rules, false);
+        select t.* into counts from headrace.totals_of(target.id, givers, rules) t;
+        word := counts.word;
     end if;
     if word = 'unbound' then
         -- Those that come next, too.
@@ -574,7 +576,6 @@ begin
     emptied := headrace.empty_channels(visited, floor_turn is not null);
     if cardinality(chosen) > 0 then
         -- It was their turn.
-        taken := givers;
         select array_agg(g.channel order by g.first), array_agg(g.rank order by g.first),
                array_agg(g.place order by g.first)
         into givers, ranks, places
@@ -604,7 +605,7 @@ begin
         where r.channel = t.channel;
         if rules > 0 and not is_tight then
             -- Late, so that nobody waits for the rest. Others may have been faster.
-            if headrace.count_out(target.id, taken, rules, true) <> 'claimed' then
+            if not headrace.count_out(counts.ids, counts.numbers, counts.limits) then
                 raise exception 'others have taken the room' using errcode = 'HR002';
             end if;
         end if;

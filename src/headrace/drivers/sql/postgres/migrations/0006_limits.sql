@@ -268,31 +268,29 @@ begin
 end
 $$;
 
--- Count items of a queue that go out, given the channel of each, 0 for none: 'claimed'. Or nothing is counted: 'crowded' if
--- there is no room for all of them, 'unbound' if it is not known what rules of a version say, or
--- a total is not there any more. Unless it is final nothing is locked and counted, only looked at.
-create function headrace.count_out(
-    queue_id integer, channels integer[], rule_version integer, is_final boolean
-) returns text language plpgsql as $$
+-- The totals that items of a queue count in when they go out, given the channel of each, 0 for none:
+-- how many in each, and how much there may be in it, in the order in which totals are locked. The
+-- word is 'claimed' if there seems to be room for all of them, which nobody has locked; 'crowded'
+-- if there is not; 'unbound' if it is not known what rules of a version say, or a total is not there
+-- any more.
+create function headrace.totals_of(
+    queue_id integer, channels integer[], rule_version integer,
+    out word text, out ids integer[], out numbers bigint[], out limits bigint[]
+) language plpgsql as $$
 declare
-    ids integer[];
-    numbers bigint[];
-    limits bigint[];
-    locked integer[];
-    used bigint[];
     is_bound boolean;
     is_shut boolean;
+    present bigint;
+    is_full boolean;
 begin
-    select bool_and(t.is_bound), bool_or(t.is_shut),
-           array_agg(t.total order by t.total) filter (where t.total is not null),
-           array_agg(t.number order by t.total) filter (where t.total is not null),
-           array_agg(t.most order by t.total) filter (where t.total is not null)
+    select bool_and(t.is_bound), bool_or(t.total = 0),
+           array_agg(t.total) filter (where t.total <> 0),
+           array_agg(t.number) filter (where t.total <> 0),
+           array_agg(t.most) filter (where t.total <> 0)
     into is_bound, is_shut, ids, numbers, limits
     from (
         select k.total, bool_and(c.rules >= rule_version) as is_bound,
-               bool_or(0 = any(c.checked)) as is_shut, sum(h.number) as number,
-               min((select min(m.most) from unnest(c.checked, c.most) as m (total, most)
-                    where m.total = k.total)) as most
+               sum(h.number * k.counts) as number, min(k.most) as most
         from (
             select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
         ) h
@@ -302,39 +300,58 @@ begin
             select q.rules, q.counted, q.checked, q.most from headrace.queue q
             where q.id = queue_id and h.id = 0
         ) c
-        left join lateral unnest(c.counted) as k (total) on true
+        left join lateral (
+            select n.total, 1 as counts, null::bigint as most from unnest(c.counted) as n (total)
+            union all
+            select m.total, 0, m.most from unnest(c.checked, c.most) as m (total, most)
+        ) k on true
         group by k.total
+        order by k.total
     ) t;
     if not is_bound then
-        return 'unbound';
+        word := 'unbound';
+        return;
     elsif is_shut then
-        return 'crowded';
-    elsif ids is null then
-        return 'claimed';
+        word := 'crowded';
+        return;
     end if;
-    if is_final then
-        -- As they are when we have them: others may have counted meanwhile.
-        select array_agg(l.id), array_agg(l.used) into locked, used
-        from (select b.id, b.used from headrace.bucket b where b.id = any(ids)
-              order by b.id for no key update) l;
-    else
-        select array_agg(b.id order by b.id), array_agg(b.used order by b.id) into locked, used
-        from headrace.bucket b where b.id = any(ids);
+    select count(*), bool_or(b.used + n.number > n.most) into present, is_full
+    from unnest(ids, numbers, limits) as n (total, number, most)
+    join headrace.bucket b on b.id = n.total;
+    word := case when present < cardinality(ids) then 'unbound'
+                 when is_full then 'crowded' else 'claimed' end;
+end
+$$;
+
+-- Lock totals and count in them. False if there is no room for all of it, or one is not there any
+-- more: then it has to be undone.
+create function headrace.count_out(ids integer[], numbers bigint[], limits bigint[])
+returns boolean language plpgsql as $$
+declare
+    counted bigint;
+begin
+    if ids is null then
+        return true;
+    elsif cardinality(ids) = 1 then
+        update headrace.bucket b set used = b.used + numbers[1]
+        where b.id = ids[1] and (limits[1] is null or b.used + numbers[1] <= limits[1]);
+        return found;
     end if;
-    if locked is distinct from ids then
-        return 'unbound';
-    end if;
-    perform from unnest(used, numbers, limits) as t (used, number, most)
-    where t.used + t.number > t.most limit 1;
-    if found then
-        return 'crowded';
-    end if;
-    if is_final then
-        update headrace.bucket b set used = b.used + n.number
-        from unnest(ids, numbers) as n (id, number)
-        where b.id = n.id;
-    end if;
-    return 'claimed';
+    -- As they are when we have them: others may have counted meanwhile.
+    with locked as materialized (
+        select b.id, n.number, b.used + n.number > n.most as is_full
+        from unnest(ids, numbers, limits) as n (total, number, most)
+        join headrace.bucket b on b.id = n.total
+        order by b.id
+        for no key update of b
+    ), changed as (
+        update headrace.bucket b set used = b.used + l.number
+        from locked l
+        where b.id = l.id and not exists (select from locked o where o.is_full)
+        returning b.id
+    )
+    select count(*) into counted from changed;
+    return counted = cardinality(ids);
 end
 $$;
 
@@ -368,6 +385,11 @@ begin
     ) t;
     if not is_bound then
         return null;
+    elsif cardinality(ids) = 1 then
+        update headrace.bucket b set used = b.used - numbers[1]
+        where b.id = ids[1]
+        returning case when b.is_awaited then array[b.id] end into awaited;
+        return coalesce(awaited, '{}');
     end if;
     with locked as materialized (
         select b.id, n.number
@@ -561,6 +583,8 @@ declare
     unbound integer[] := '{}';
     named text;
     is_passed_over boolean := false;
+    -- Where it is counted, unless totals are locked first.
+    counts record;
     due bigint;
     word text := 'claimed';
 begin
@@ -595,14 +619,15 @@ begin
                 order by i.rank, i.position limit most
                 for no key update skip locked
             ) c;
-            if rules > 0 and cardinality(chosen) > 0 then
+            if rules > 0 then
+                select t.* into counts from headrace.totals_of(target.id, givers, rules) t;
+                word := counts.word;
+            end if;
+            if word = 'unbound' then
                 unbound := array(
                     select b.id from headrace.bounds_of(target.id, array(
                         select distinct g.channel from unnest(givers) as g (channel)), rules) b
                     where not b.is_bound);
-                if cardinality(unbound) = 0 then
-                    word := headrace.count_out(target.id, givers, rules, false);
-                end if;
             end if;
         end if;
         if cardinality(unbound) > 0 then
@@ -666,7 +691,7 @@ begin
               i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
     if rules > 0 and not is_tight then
         -- Late, so that nobody waits for the rest. Others may have been faster.
-        if headrace.count_out(target.id, givers, rules, true) <> 'claimed' then
+        if not headrace.count_out(counts.ids, counts.numbers, counts.limits) then
             raise exception 'others have taken the room' using errcode = 'HR002';
         end if;
     end if;
