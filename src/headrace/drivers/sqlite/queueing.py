@@ -125,6 +125,9 @@ def claim_at_once(store: SqliteStore, take: Take) -> Alone[Taking]:
             talk.follow(admission.close(is_short=False))
         if len(items) == take.count:
             return taking(queue, items, None)
+        if items and admission is None:
+            # Then nothing is planned for now and no lease is over: these are all there are.
+            return taking(queue, items, talk.follow(store.next_due(queue, items)))
         # Planned items that are due, leases to end, or nothing at all.
         rest = talk.follow(store.claim_rest(take, queue, len(items)))
         items += rest.items

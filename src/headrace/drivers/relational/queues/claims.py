@@ -91,7 +91,7 @@ class Claims(ChannelClaims, Pushes):
         yield from self._count_claims(queue, promoted, len(items))
         due = room_at = None
         if len(items) < count:
-            due = yield from self._next_due(queue, items, chosen.next_at)
+            due = yield from self.next_due(queue, items, chosen.next_at)
         if admission is not None:
             room_at = yield from admission.close(is_short=len(items) < count)
         if chosen.filing is not None:
@@ -166,9 +166,10 @@ class Claims(ChannelClaims, Pushes):
         ledger.count(queue, picked=picked)
         yield from ledger.write()
 
-    def _next_due(
-        self, queue: QueueRow, items: Sequence[ItemState], held_until: int | None
+    def next_due(
+        self, queue: QueueRow, items: Sequence[ItemState], held_until: int | None = None
     ) -> Steps[int | None]:
+        """When the next planned item is due or the next lease over, or a channel free again."""
         [row] = yield self.sql.next_times(queue=queue.id)
         times = [row["due"], row["lease"], held_until, *(item.lease_until for item in items)]
         return min((time for time in times if time is not None), default=None)
