@@ -41,13 +41,12 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
             return talk.follow(store.pushed_slowly(calls))
         texts = store.sql.texts
         settings = queue.info.settings
-        [[last]] = talk.ask(texts["last_turn"], {})
         item = {
             "queue": queue.id,
             "name": call.queue,
             "version": queue.info.version,
             "rank": -rank_of(settings.discipline, document.priority),
-            "position": place_of(settings.discipline, last + 1),
+            "sign": place_of(settings.discipline, 1),
             "payload": document.payload,
             "format": document.format,
             "priority": document.priority,
@@ -59,7 +58,7 @@ def push_at_once(store: SqliteStore, calls: Sequence[PushCall]) -> Alone[list[Pu
         if not added.rowcount:
             del store.known_queues[call.queue]
             return talk.follow(store.pushed_slowly(calls))
-        talk.tell(texts["set_last_turn"], {"last": last + 1})
+        talk.tell(texts["pass_turn"], {})
         if settings.metrics:
             talk.tell(texts["count_push"], {"queue": queue.id})
         talk.announced.add(f"queue/{call.queue}")

@@ -40,22 +40,18 @@ set last_claimed_at = :now, previous_claimed_range = last_claimed_range,
     last_claimed_range = :range, expires_at = coalesce(:now + ttl, expires_at)
 where id = :id;
 
--- name: last_turn
--- The last place in line that was given out.
-select last from headrace_turn;
-
--- name: set_last_turn
--- Places in line up to here are given out.
-update headrace_turn set last = :last;
+-- name: pass_turn
+-- The next place in line is given out.
+update headrace_turn set last = last + 1;
 
 -- name: push_now
--- An item that is due at once and has no subject; nothing if its queue is not what it was when it
--- was last seen.
+-- An item that is due at once and has no subject, at the next place in line; nothing if its queue
+-- is not what it was when it was last seen.
 insert into headrace_item (
     queue, rank, payload, format, priority, state, position, next_execution,
     waiting_since, created_at, headers, overrides
 )
-select id, :rank, :payload, :format, :priority, 1, :position,
+select id, :rank, :payload, :format, :priority, 1, :sign * (select last + 1 from headrace_turn),
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
        coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)),
