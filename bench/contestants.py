@@ -21,6 +21,7 @@ KINDS = {
     "pgmq": Kind("bench.peers.pgmq", _PGMQ, "postgres"),
     "pgmq-asyncpg": Kind("bench.peers.pgmq_asyncpg", _PGMQ, "postgres"),
     "pgqueuer": Kind("bench.peers.pgqueuer", ("pgqueuer==1.6.0", "asyncpg==0.32.0"), "postgres"),
+    "bare": Kind("bench.peers.bare_rows", ("pgqueuer==1.6.0", "asyncpg==0.32.0"), "postgres"),
     "procrastinate": Kind("bench.peers.procrastinate", ("procrastinate==3.10.0",), "postgres"),
     "litequeue": Kind("bench.peers.litequeue", ("litequeue==0.9",)),
     "huey": Kind("bench.peers.huey", ("huey==3.5.4",)),
@@ -32,6 +33,7 @@ KINDS = {
 }
 
 TITLES = {
+    "bare": "bare rows",
     "headrace": "PostgreSQL",
     "headrace-sqlite": "SQLite relaxed",
     "pgmq-asyncpg": "pgmq by asyncpg",

@@ -8,7 +8,7 @@ from typing import Any
 from bench.contestants import Place
 from bench.lab import Contender, Lab
 
-ON_POSTGRES = ("headrace", "pgmq", "pgmq-asyncpg", "pgqueuer", "procrastinate")
+ON_POSTGRES = ("headrace", "pgmq", "pgmq-asyncpg", "pgqueuer", "procrastinate", "bare")
 PUSHERS = 64
 MANY = 1000
 A_CHUNK = 100

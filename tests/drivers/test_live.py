@@ -22,7 +22,8 @@ COMMIT = "import sys, headrace; headrace.connect(sys.argv[1]).commit('t', {'from
 @pytest.fixture
 def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits does not look by itself: a record that arrives was announced."""
-    monkeypatch.setattr(bell, "POLL", 3600.0)
+    for wait in ("POLL", "SURE_POLL"):
+        monkeypatch.setattr(bell, wait, 3600.0)
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_nothing_is_left_in_the_session(hr: headrace.Headrace) -> None:
 def test_every_operation_may_use_another_connection(hr: headrace.Headrace) -> None:
     """Operations work when each one gets a brand-new connection."""
     give = hr._store._pool.give
-    hr._store._pool.give = lambda connection, is_good, is_lasting: give(
+    hr._store._pool.give = lambda connection, is_good, is_lasting=False: give(
         connection, is_good=False, is_lasting=is_lasting
     )
     hr.commit_many("t", [{"n": n} for n in range(3)])

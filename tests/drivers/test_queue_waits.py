@@ -63,7 +63,8 @@ def test_news_of_other_queues_do_not_end_a_wait(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On PostgreSQL all processes hear everything; who waits is left alone by what is not for it."""
-    monkeypatch.setattr(bell, "POLL", 60.0)
+    for wait in ("POLL", "SURE_POLL"):
+        monkeypatch.setattr(bell, wait, 60.0)
     monkeypatch.setattr(bell.Bell, "ring", lambda self, topics: None)
 
     async def hint(waiter: bell.Waiter) -> bool:

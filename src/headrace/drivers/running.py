@@ -101,22 +101,26 @@ class Runner:
     async def arun(self, op: Op[T]) -> T:
         return await adrive(self.work(op), self.aperform)
 
-    def work(self, op: Op[T], *, since: float | None = None) -> Work[T]:
+    def work(
+        self, op: Op[T], *, since: float | None = None, failed: TryAgain | None = None
+    ) -> Work[T]:
         """Attempt the operation until it succeeds, fails for good, or patience ends.
 
-        ``since`` is when somebody began to try, if that was before.
+        ``since`` is when somebody began to try, if that was before, and how it ``failed``.
         """
         op.accept()
         tally = _Tally(op.name, self.name)
         try:
-            result = yield from self._persist(op, tally, since)
+            result = yield from self._persist(op, tally, since, failed)
         except BaseException as error:
             tally.emit(error)
             raise
         tally.emit(None)
         return result
 
-    def _persist(self, op: Op[T], tally: _Tally, since: float | None) -> Work[T]:
+    def _persist(
+        self, op: Op[T], tally: _Tally, since: float | None, failed: TryAgain | None
+    ) -> Work[T]:
         delay = FIRST_DELAY
         give_up = (time.monotonic() if since is None else since) + self.patience
         doubt: HeadraceError | None = None
@@ -124,8 +128,11 @@ class Runner:
         while True:
             tally.attempts += 1
             try:
+                if failed is not None:
+                    raise failed
                 return (yield from attempt(op))
             except TryAgain as failure:
+                failed = None
                 if isinstance(failure, InDoubt):
                     doubt = failure.error
                 if isinstance(failure, Collided):

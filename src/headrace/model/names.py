@@ -14,7 +14,7 @@ LONGEST_PROC_NAME = LONGEST_NAME - len(DEAD_SUFFIX)
 
 def check_topic(name: object) -> str:
     """Return ``name`` if it may name a topic, else raise ``InvalidTopicName``."""
-    if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
+    if not _is_name(name):
         raise InvalidTopicName(
             f"{name!r} cannot name a topic: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
             topic=name,
@@ -36,7 +36,7 @@ def check_proc(name: object) -> str:
 
 def check_queue(name: object) -> str:
     """Return ``name`` if it may name a queue, else raise ``InvalidQueueName``."""
-    if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
+    if not _is_name(name):
         raise InvalidQueueName(
             f"{name!r} cannot name a queue: use 1 to {LONGEST_NAME} letters, digits, '_' or '-'.",
             queue=name,

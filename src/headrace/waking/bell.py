@@ -152,7 +152,7 @@ class Waiter:
 
     def _longest(self) -> float:
         is_sure = self._source is not None and self._source.is_sure
-        return max(POLL, SURE_POLL) if is_sure else POLL
+        return SURE_POLL if is_sure else POLL
 
     def _descriptors(self) -> list[int]:
         found = [self._reading]

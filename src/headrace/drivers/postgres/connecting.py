@@ -77,6 +77,11 @@ class Connecting(Runner):
             WeakKeyDictionary()
         )
 
+    def _begin_anew(self) -> None:
+        """This is the child of a fork."""
+        _left_by_fork.append((self._pool, self._async_pools))
+        self._forget()
+
     def connect(self) -> AnyConnection:
         """Open a connection with the settings all of ours have."""
         return OwnConnection.connect(
@@ -96,8 +101,7 @@ class Connecting(Runner):
 
     def _checkout(self, *, is_lasting: bool = False) -> Work[Any]:
         if self._pid != os.getpid():
-            _left_by_fork.append((self._pool, self._async_pools))
-            self._forget()
+            self._begin_anew()
         try:
             return (yield Checkout(is_lasting))
         except psycopg.OperationalError as error:
@@ -105,12 +109,12 @@ class Connecting(Runner):
 
     def perform(self, action: Any) -> Any:
         match action:
-            case Checkout(is_lasting):
-                return self._pool.take(is_lasting=is_lasting)
             case Send(connection, statements, _, True, behind):
                 return send_whole(connection, statements, behind)
             case Send(connection, statements):
                 return send(connection, statements)
+            case Checkout(is_lasting):
+                return self._pool.take(is_lasting=is_lasting)
             case Checkin(connection, is_good, is_lasting):
                 return self._pool.give(connection, is_good=is_good, is_lasting=is_lasting)
             case _:

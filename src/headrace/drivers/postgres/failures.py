@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from typing import Any
 
 import psycopg
@@ -41,10 +40,8 @@ def is_lost(error: psycopg.Error, connection: object) -> bool:
 
 
 def has_ended(connection: Any) -> bool:
-    """Whether the server has closed an idle connection, as far as can be seen from here."""
-    pgconn = connection.pgconn
-    poller = select.poll()
-    poller.register(pgconn.socket, select.POLLIN)
+    """Whether the server has closed an idle connection of ours, as far as can be seen from here."""
+    pgconn, poller = connection.pgconn, connection.poller
     # Words of farewell may come before the end itself; a few looks see both.
     for _ in range(3):
         if not poller.poll(0):

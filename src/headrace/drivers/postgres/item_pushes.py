@@ -68,6 +68,9 @@ def push_at_once(
                     return (yield from store.pushed_slowly(calls))
                 yield from _push_rest(store, name, documents, left, ids, skipped)
                 break
+            if len(pushed.done) == len(documents) == 1:
+                ids = [pushed.done[0][0]]
+                break
             turn += 1
             assert queue is not None
             left = yield from _sort_out(store, queue, documents, left, pushed.done, ids, skipped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from psycopg.rows import dict_row
 from psycopg.types.string import ByteaBinaryLoader
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
-from headrace.drivers.postgres.straight import Straight, is_fit, straight_on
+from headrace.drivers.postgres.straight import Straight, is_fit, poller_on, straight_on
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.errors import InvalidBody
 
@@ -32,6 +33,10 @@ class OwnConnection(psycopg.Connection[Any]):
         return straight_on(self)
 
     @cached_property
+    def poller(self) -> select.poll:
+        return poller_on(self)
+
+    @cached_property
     def stored_cursor(self) -> psycopg.Cursor[Any]:
         """One that leaves texts as they come: not decoded, nor even copied for it."""
         cursor = self.cursor(row_factory=dict_row, binary=True)
@@ -49,6 +54,10 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     @cached_property
     def straight(self) -> Straight | None:
         return straight_on(self)
+
+    @cached_property
+    def poller(self) -> select.poll:
+        return poller_on(self)
 
 
 def send_whole(

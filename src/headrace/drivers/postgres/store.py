@@ -17,9 +17,9 @@ from headrace.drivers.postgres import (
     item_pushes,
     sessions,
 )
+from headrace.drivers.postgres.blocking import Blocking
 from headrace.drivers.postgres.known import Known
 from headrace.drivers.postgres.staging import Staging
-from headrace.drivers.postgres.transacting import Transacting
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.locks import Locks
@@ -39,7 +39,7 @@ DIALECT = Dialect(
 )
 
 
-class PostgresStore(Transacting, Maintenance, Staging, Locks):
+class PostgresStore(Blocking, Maintenance, Staging, Locks):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"

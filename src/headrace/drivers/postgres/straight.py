@@ -65,6 +65,15 @@ def straight_on(
     return Straight(connection) if connection.info.encoding == "utf-8" else None
 
 
+def poller_on(
+    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+) -> select.poll:
+    """Waits until something has come, were it only the end of the connection."""
+    poller = select.poll()
+    poller.register(connection.pgconn.socket, select.POLLIN)
+    return poller
+
+
 class Straight:
     """Sends statements on one connection, which nobody else uses meanwhile."""
 
@@ -72,8 +81,7 @@ class Straight:
         self._pgconn: PGconn = connection.pgconn
         self._prepares = connection.prepare_threshold is not None
         self._transformer = Transformer(connection)
-        self._poller = select.poll()
-        self._poller.register(self._pgconn.socket, select.POLLIN)
+        self._poller = poller_on(connection)
         self._writing = select.poll()
         self._writing.register(self._pgconn.socket, select.POLLIN | select.POLLOUT)
         self._uses: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Transactions of a PostgreSQL store, and what became of them when the answer is lost."""
+"""Transactions of a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from psycopg import errors as pg
 
 from headrace.contract.op import Op, Steps
 from headrace.drivers.postgres import diagnosis, failures
-from headrace.drivers.postgres.connecting import Checkin, Connecting, Send
+from headrace.drivers.postgres.connecting import Checkin, Send
+from headrace.drivers.postgres.fates import IDENTIFY, Fates, LostAtCommit
 from headrace.drivers.relational.sql import (
     Announce,
     Evidence,
@@ -30,8 +31,9 @@ from headrace.drivers.running import (
     Sleep,
     TryAgain,
     Work,
+    no_probe,
 )
-from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy
+from headrace.errors import HeadraceError, StoreBusy
 
 T = TypeVar("T")
 
@@ -44,12 +46,6 @@ _WAIT_FOR_DISK = Statement(
 _RELAX = Statement("relax", "select set_config('synchronous_commit', 'off', true)", {})
 # Waited for before anything else is locked, so that nobody waits for those who stand in line.
 _STAND_IN_LINE = Statement("stand_in_line", "select pg_advisory_xact_lock(1214603637, 0)", {})
-# Known before COMMIT is sent, so that its fate can be asked from another connection.
-_IDENTIFY = Statement(
-    "identify",
-    "select pg_current_xact_id()::text as xid, pg_postmaster_start_time()::text as server",
-    {},
-)
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -59,19 +55,24 @@ class Begun(msgspec.Struct, frozen=True):
     identity: dict[str, str]
 
 
-class LostAtCommit(Exception):
-    """The connection broke between COMMIT and its answer."""
+class Talk:
+    """How far a run of an operation has come."""
 
-    def __init__(
-        self, identity: dict[str, str] | None, evidence: Statement | None, result: object
-    ) -> None:
-        super().__init__()
-        self.identity = identity
-        self.evidence = evidence
-        self.result = result
+    __slots__ = ("announced", "answer", "point", "request", "steps", "was_sent")
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self.steps = steps
+        # What it wants that nobody has done yet, and what it is told.
+        self.request: Any = None
+        self.answer: Any = None
+        # How many requests were sent, and whether one was a transaction by itself.
+        self.point = 0
+        self.was_sent = False
+        # The topics and queues that it has news of.
+        self.announced: set[str] = set()
 
 
-class Transacting(Connecting):
+class Transacting(Fates):
     """Runs operations in transactions of their own, or several in one."""
 
     def __init__(self, conninfo: str, *, is_safe: bool, patience: float) -> None:
@@ -116,7 +117,7 @@ class Transacting(Connecting):
         is_good = False
         try:
             if op.writes:
-                result = yield from self._transact(connection, op, first)
+                result = yield from self._transact(connection, op, Talk(op.alone()), first)
             else:
                 result = yield from self._read_steps(connection, op)
             is_good = True
@@ -148,23 +149,24 @@ class Transacting(Connecting):
             rows = yield Send(connection, _as_tuple(request))
             answer = rows[0] if isinstance(request, Statement | Many) else rows
 
-    def _transact(self, connection: Any, op: Op[T], first: tuple[Statement, ...]) -> Work[T]:
+    def _transact(
+        self, connection: Any, op: Op[T], talk: Talk, first: tuple[Statement, ...] = ()
+    ) -> Work[T]:
+        """Do what is left of an operation, in a transaction if it asks for more than statements
+        that are one by themselves."""
         # A claim that is lost is no loss: it need not be asked about, only repeated.
-        asked = () if op.repeatable and op.relaxed else (_IDENTIFY,)
+        asked = () if op.repeatable and op.relaxed else (IDENTIFY,)
         durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
         opening = (_BEGIN, *first, *((_RELAX,) if op.relaxed else durability), *asked)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
         closing: tuple[Statement | Many, ...] = ()
-        is_begun = was_sent = False
+        is_begun = False
         identity: dict[str, str] | None = None
         evidence: Statement | None = None
-        announced: set[str] = set()
-        steps = op.alone()
-        answer: Any = None
-        point = 0
+        announced = talk.announced
         while True:
             try:
-                request = steps.send(answer)
+                request = talk.steps.send(talk.answer) if talk.request is None else talk.request
             except StopIteration as stop:
                 result: T = stop.value
                 break
@@ -172,36 +174,32 @@ class Transacting(Connecting):
                 if is_begun:
                     yield Send(connection, (_ROLLBACK,))
                 raise
+            talk.request = talk.answer = None
             if isinstance(request, Evidence):
-                evidence, answer = request.statement, None
+                evidence = request.statement
                 continue
             if isinstance(request, Announce):
                 announced |= request.topics
-                answer = None
                 continue
             if isinstance(request, Insist):
                 if op.relaxed and self.is_safe and is_begun:
                     closing += (_WAIT_FOR_DISK,)
-                answer = None
                 continue
             if isinstance(request, Finally):
-                closing, answer = closing + request.statements, None
+                closing += request.statements
                 continue
             if isinstance(request, Whole) and not is_begun:
-                whole = first if op.relaxed else first + self._opening
-                answer = yield from self._send_whole(connection, op, whole, request, point)
-                point += 1
-                was_sent = True
+                talk.answer = yield from self._send_whole(connection, op, talk, request, first)
                 continue
-            self.probe(op.name, point)
-            point += 1
+            self.probe(op.name, talk.point)
+            talk.point += 1
             before = closing if is_begun else opening + closing
             closing = ()
             rows = yield Send(connection, before + _as_tuple(request))
             if not is_begun and asked:
                 identity = rows[len(opening) - 1][0]
             is_begun = True
-            answer = _answer(request, rows[len(before) :])
+            talk.answer = _answer(request, rows[len(before) :])
         if is_begun:
             closing += tuple(self.notifications(sorted(announced)) if announced else ())
             self.probe(op.name, "commit")
@@ -213,7 +211,7 @@ class Transacting(Connecting):
                 raise LostAtCommit(identity, evidence, result) from error
             self.note_committed(announced)
         self.tell(announced)
-        if is_begun or was_sent:
+        if is_begun or talk.was_sent:
             self.probe(op.name, "committed")
         return result
 
@@ -221,98 +219,44 @@ class Transacting(Connecting):
         self,
         connection: Any,
         op: Op[Any],
-        before: tuple[Statement, ...],
+        talk: Talk,
         request: Whole,
-        point: int,
+        first: tuple[Statement, ...],
     ) -> Work[list[Any] | None]:
         """Send statements outside of a transaction: several in one go are one all the same."""
-        self.probe(op.name, point)
-        self.probe(op.name, "commit")
+        before = self._before_whole(connection, op, talk, first)
+        try:
+            rows = yield whole(connection, before, request)
+        except psycopg.Error as error:
+            self._not_done(connection, op, error)
+            return None
+        return rows[len(before) :]  # type: ignore[no-any-return]  # a list of rows
+
+    def _before_whole(
+        self, connection: Any, op: Op[Any], talk: Talk, first: tuple[Statement, ...] = ()
+    ) -> tuple[Statement, ...]:
+        """What goes before statements that are a transaction by themselves."""
+        if self.probe is not no_probe:
+            self.probe(op.name, talk.point)
+            self.probe(op.name, "commit")
+        talk.point += 1
+        talk.was_sent = True
         if failures.has_ended(connection):
             # Noticed before anything was sent, so nothing is in doubt.
             gone = psycopg.OperationalError("the server has closed the connection")
             raise TryAgain(failures.unavailable(gone, self.address))
-        try:
-            rows = yield Send(
-                connection,
-                before + request.statements,
-                to_the_end=True,
-                is_whole=True,
-                behind=request.behind,
-            )
-        except pg.UniqueViolation as error:
+        return first if op.relaxed else first + self._opening
+
+    def _not_done(self, connection: Any, op: Op[Any], error: psycopg.Error) -> None:
+        """Return if statements were not done because they had been before, or others were faster;
+        ``InDoubt`` if nobody knows whether they were."""
+        if isinstance(error, pg.UniqueViolation):
             if error.diag.constraint_name not in ("batch_id", "tally_id"):
-                raise
-            return None
-        except psycopg.Error as error:
-            if error.sqlstate == failures.OUTRUN:
-                return None
+                raise error
+        elif error.sqlstate != failures.OUTRUN:
             if not failures.is_lost(error, connection):
-                raise
+                raise error
             raise InDoubt(self._unknown(op)) from error
-        return rows[len(before) :]  # type: ignore[no-any-return]  # a list of rows
-
-    def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
-        """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
-        op.accept()
-        unknown = self._unknown(op)
-        error = lost.__cause__
-        assert error is not None
-        if lost.identity is None:
-            raise InDoubt(unknown) from error
-        give_up = time.monotonic() + self.patience
-        delay = FIRST_DELAY
-        while time.monotonic() < give_up:
-            try:
-                fate = yield from self._ask(lost.identity, lost.evidence)
-            except (psycopg.Error, TryAgain):
-                fate = "in progress"
-            if fate == "committed":
-                return
-            if fate == "aborted":
-                raise TryAgain(failures.unavailable(error, self.address)) from error
-            if fate == "unknown":
-                break
-            yield Sleep(delay)
-            delay = min(delay * 2, LONGEST_DELAY)
-        if op.repeatable:
-            raise InDoubt(unknown) from error
-        raise unknown from error
-
-    def _unknown(self, op: Op[Any]) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"the connection to {self.address} broke while {op.name!r} was being committed and "
-            "the server cannot say what became of it: look, or repeat it with an idempotency key.",
-            operation=op.name,
-        )
-
-    def _ask(self, identity: dict[str, str], evidence: Statement | None) -> Work[str]:
-        """What became of a transaction: committed, aborted, in progress, or unknown."""
-        connection = yield from self._checkout()
-        is_good = False
-        try:
-            status = Statement(
-                "fate",
-                "select pg_xact_status(%(xid)s::xid8) as fate,"
-                " pg_postmaster_start_time()::text as server",
-                {"xid": identity["xid"]},
-            )
-            try:
-                [[row]] = yield Send(connection, (status,))
-            except pg.InvalidParameterValue:
-                # "in the future": a crash took the transaction and even its number.
-                row = {"fate": "aborted", "server": ""}
-            fate = row["fate"] or "unknown"
-            if fate == "committed" and evidence is not None:
-                # A crash may have given the number to somebody else's transaction.
-                [found] = yield Send(connection, (evidence,))
-                fate = "committed" if found else "aborted"
-            elif fate == "committed" and row["server"] != identity["server"]:
-                fate = "unknown"
-            is_good = True
-            return fate
-        finally:
-            yield Checkin(connection, is_good)
 
     def _judge(self, error: psycopg.Error, connection: Any) -> Exception:
         if failures.is_prepare_trouble(error):
@@ -327,7 +271,7 @@ class Transacting(Connecting):
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
-        opening = (_BEGIN, *self._opening, _IDENTIFY)
+        opening = (_BEGIN, *self._opening, IDENTIFY)
         delay = FIRST_DELAY
         give_up = time.monotonic() + self.patience
         while True:
@@ -382,6 +326,17 @@ class Transacting(Connecting):
                 yield from self._find_out(Op("transaction", _no_steps), lost)
             except TryAgain as failure:
                 raise failure.error from failure.__cause__
+
+
+def whole(connection: Any, before: tuple[Statement, ...], request: Whole) -> Send:
+    """Send statements that are a transaction by themselves, and others before them."""
+    return Send(
+        connection,
+        before + request.statements,
+        to_the_end=True,
+        is_whole=True,
+        behind=request.behind,
+    )
 
 
 def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:

@@ -102,14 +102,15 @@ class Listener:
         return self._is_proven and is_known
 
     def drain(self) -> bool:
-        is_ours = False
+        words = []
         try:
             # Less than the library's own way, and those who wait are waiting for it.
             self._connection.pgconn.consume_input()
             while told := self._connection.pgconn.notifies():
-                is_ours = self._is_ours(told.extra) or is_ours
+                words.append(told.extra)
         except psycopg.Error as error:
             raise OSError(str(error)) from error
+        is_ours = self._hear(words)
         return self.keep() or is_ours
 
     def keep(self) -> bool:
@@ -124,11 +125,12 @@ class Listener:
             # It may be an event loop that waits here.
             threading.Thread(target=self._prove, name="headrace-proof", daemon=True).start()
         overheard, self._overheard = self._overheard, []
-        return True in [self._is_ours(extra) for extra in overheard]
+        return self._hear(overheard)
 
-    def _is_ours(self, extra: bytes) -> bool:
-        self._is_proven = self._is_proven or extra == self._proof
-        return not extra or self._topic in extra.split(b",")
+    def _hear(self, words: Collection[bytes]) -> bool:
+        """Whether one of them is for who waits here."""
+        self._is_proven = self._is_proven or self._proof in words
+        return any(not word or self._topic in word.split(b",") for word in words)
 
     def _overhear(self, told: psycopg.Notify) -> None:
         self._overheard.append(told.payload.encode())

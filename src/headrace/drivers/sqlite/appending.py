@@ -56,9 +56,9 @@ def _append(
     if not found:
         talk.follow(_add_topic(store, topic))
         found = talk.ask(texts["head"], asked)
-    id, _, _, first_seq, last_ts, _, _, now = found[0]
+    id, _, _, next_seq, last_ts, _, _, now = found[0]
     ts = max(last_ts, now)
-    next_seq = first_seq
+    first_seq = next_seq
     for row in rows:
         batch = {
             "id": batch_id(),

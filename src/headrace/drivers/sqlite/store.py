@@ -189,9 +189,8 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         try:
             return self._attempt(op)
         except TryAgain as failure:
-            if time.monotonic() - begun > self.patience:
-                raise failure.error from failure.__cause__
-        return drive(self.work(op, since=begun), self.perform)
+            failed = failure
+        return drive(self.work(op, since=begun, failed=failed), self.perform)
 
     def attempt(self, op: Op[T]) -> Work[T]:
         yield from ()

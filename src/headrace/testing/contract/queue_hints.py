@@ -34,7 +34,8 @@ class HintContract(QueueContract):
     @pytest.fixture(autouse=True)
     def far_away(self, hr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who waits does not look by itself, nor hears what this process says to itself."""
-        monkeypatch.setattr(bell, "POLL", A_MINUTE)
+        for wait in ("POLL", "SURE_POLL"):
+            monkeypatch.setattr(bell, wait, A_MINUTE)
         if hr.capabilities.survives_restart:
             monkeypatch.setattr(bell.Bell, "ring", lambda self, topics: None)
 
