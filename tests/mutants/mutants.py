@@ -588,8 +588,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "select queue_id, receipt, moment,",
-                "select queue_id, null::uuid, moment,",
+                "values (queue_id, receipt, moment, case when",
+                "values (queue_id, null, moment, case when",
             ),
         ),
     ),

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import Note, PushCall, Pushed, PushOutcome, Skip
 from headrace.contract.op import Steps
-from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, OTHER, Receipt, earlier, found
+from headrace.drivers.postgres.receipts import (
+    MOST_ON_A_RECEIPT,
+    OTHER,
+    Receipt,
+    earlier,
+    found,
+    read,
+)
 from headrace.drivers.postgres.sending import DIVIDER, NULL
 from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Announce, Statement, Whole
@@ -108,12 +115,9 @@ def _push(
         return (yield from found(store, receipt))
     [rows] = answer
     if not rows:
-        # The queue has changed, or all subjects are taken: only a look can tell.
-        fresh = yield from store.known.queue(queue.name, anew=True)
-        if fresh is None or (fresh.id, fresh.info.version) != (queue.id, queue.info.version):
-            return None
-    done = [(row["appended"], row["subject"]) for row in rows]
-    return Receipt((), is_elsewhere=True) if done == [(OTHER, None)] else Receipt(done)
+        return None
+    pushed = read(rows[0]["done"])
+    return Receipt((), is_elsewhere=True) if pushed.done == [(OTHER, None)] else pushed
 
 
 def _push_rest(
@@ -167,7 +171,7 @@ def _channel_statement(
     return store.sql.push_to_channels(
         **common,
         names=DIVIDER.join(names),
-        homes=_column(documents, lambda document: homes[document.key_values or ""]),
+        homes=_column([homes[document.key_values or ""] for document in documents]),
         **_columns(queue, documents),
     )
 
@@ -175,8 +179,15 @@ def _channel_statement(
 def _columns(queue: QueueRow, documents: Sequence[Document]) -> dict[str, str]:
     """What new items are made of, column by column."""
     discipline = queue.settings.discipline
-    ranks = _column(documents, lambda document: -rank_of(discipline, document.priority))
-    return {"rank": ranks} | {field: _column(documents, attrgetter(field)) for field in _FIELDS}
+    columns: dict[str, list[Any]] = {
+        field: list(map(attrgetter(field), documents)) for field in _FIELDS
+    }
+    columns["rank"] = [-rank_of(discipline, priority) for priority in columns["priority"]]
+    for field in ("rank", "format", "priority"):
+        if not any(columns[field]):
+            # The database has zeros of its own.
+            columns[field] = [None]
+    return {field: _column(values) for field, values in columns.items()}
 
 
 def _sort_out(
@@ -231,9 +242,11 @@ def _shares(
     return outcomes
 
 
-def _column(documents: Sequence[Document], get: Callable[[Document], Any]) -> str:
-    values = [get(document) for document in documents]
-    if all(value is None for value in values):
+def _column(values: Sequence[Any]) -> str:
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return DIVIDER.join(values)
+    if kinds == {type(None)}:
         # Padded with nulls by the database.
         return NULL
     return DIVIDER.join(

@@ -34,16 +34,22 @@ class Receipt(NamedTuple):
 
 
 def found(store: PostgresStore, receipt: str | None) -> Steps[Receipt]:
-    """What a receipt says."""
+    """What a receipt says that was left."""
     [rows] = yield Whole((store.sql.find_receipt(receipt=receipt),))
-    text = rows[0]["ids"] if rows else None
+    return read(rows[0]["ids"] if rows else None)
+
+
+def read(text: str | None) -> Receipt:
+    """What a receipt says."""
+    if not text:
+        return Receipt(())
     if text == ELSEWHERE:
         return Receipt((), is_elsewhere=True)
-    done: list[tuple[int, str | None]] = []
-    for entry in (text or "").split(DIVIDER) if text else ():
-        id, has_subject, subject = entry.partition(SUBJECT)
-        done.append((int(id), subject if has_subject else None))
-    return Receipt(done)
+    entries = text.split(DIVIDER)
+    if SUBJECT not in text:
+        return Receipt([(int(id), None) for id in entries])
+    named = [entry.partition(SUBJECT) for entry in entries]
+    return Receipt([(int(id), subject if has else None) for id, has, subject in named])
 
 
 def earlier(store: PostgresStore, queue: QueueRow, receipt: str) -> Steps[Receipt]:

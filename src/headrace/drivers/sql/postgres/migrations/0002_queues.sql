@@ -202,15 +202,20 @@ end
 $$;
 
 -- Push new documents to a queue whose settings have a version, in one statement; answers nothing
--- if they have not. The documents come column by column, divided by U+001E, nulls as U+0015.
+-- if they have not, else what a receipt says (see headrace.tally), null if all subjects are taken.
+-- The documents come column by column, divided by U+001E, nulls as U+0015; a column that ends before
+-- the others goes on with nulls, and numbers that are null are 0.
 create function headrace.push_items(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     ranks text, payloads text, formats text, subjects text, priorities text, dues text,
     delays text, headerses text, overrideses text
-) returns table (id bigint, subject text) language plpgsql as $$
+) returns setof text language plpgsql as $$
 #variable_conflict use_column
 declare
     queue_name text;
+    done text;
+    planned bigint;
+    pending bigint;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
@@ -219,14 +224,13 @@ begin
         return;
     end if;
     moment := coalesce(moment, headrace.clock());
-    return query
     with fresh as (
         insert into headrace.item as i (
             queue, rank, payload, format, subject, priority, state, position,
             next_execution, waiting_since, created_at, headers, overrides
         )
-        select queue_id, d.rank::integer, coalesce(d.payload, ''), d.format::smallint, d.subject,
-               d.priority::integer,
+        select queue_id, coalesce(d.rank::integer, 0), coalesce(d.payload, ''),
+               coalesce(d.format::smallint, 0), d.subject, coalesce(d.priority::integer, 0),
                case when d.due <= moment then 1 else 0 end,
                case when d.due <= moment then sign * nextval('headrace.turn') end,
                d.due, moment, moment, d.headers, d.overrides
@@ -249,15 +253,14 @@ begin
         ) d
         on conflict (queue, subject) where i.subject is not null do nothing
         returning i.id, i.subject, i.state
-    ), counted as (
-        insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-        select queue_id, receipt, moment,
-               case when receipt is not null then
-                   string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e') end,
-               count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
-        from fresh f
     )
-    select f.id, f.subject from fresh f;
+    select string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e'),
+           count(*) filter (where f.state = 0), count(*) filter (where f.state = 1)
+    into done, planned, pending from fresh f;
+    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
+    values (queue_id, receipt, moment, case when receipt is not null then done end,
+            planned, pending, planned + pending);
+    return next done;
     perform pg_notify(channel, 'queue/' || queue_name)
     where channel is not null
       and exists (select from headrace.waiter where until > headrace.clock());
@@ -269,11 +272,12 @@ create function headrace.push_item(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     item_rank integer, item_payload text, item_format smallint, item_subject text,
     item_priority integer, due bigint, delay bigint, item_headers text, item_overrides text
-) returns table (id bigint, subject text) language plpgsql as $$
+) returns setof text language plpgsql as $$
 #variable_conflict use_column
 declare
     queue_name text;
     number bigint;
+    done text;
     is_due boolean;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
@@ -294,14 +298,13 @@ begin
             due, moment, moment, item_headers, item_overrides)
     on conflict (queue, subject) where i.subject is not null do nothing
     returning i.id into number;
+    done := number::text || coalesce(E'\x1f' || item_subject, '');
     insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (queue_id, receipt, moment, number::text || coalesce(E'\x1f' || item_subject, ''),
+    values (queue_id, receipt, moment, done,
             (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
             (number is not null)::integer);
+    return next done;
     if number is not null then
-        id := number;
-        subject := item_subject;
-        return next;
         perform pg_notify(channel, 'queue/' || queue_name)
         where channel is not null
           and exists (select from headrace.waiter where until > headrace.clock());

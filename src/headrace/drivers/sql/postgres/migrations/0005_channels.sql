@@ -79,13 +79,13 @@ create index item_channel on headrace.item (channel, state, rank, position) wher
 
 -- Push new documents to channels of a queue whose settings have a version, in one statement;
 -- answers nothing if they have not. The channels come by name, in order; homes says which is
--- whose. See headrace.push_items for the rest. The id -1 says that the last item of one of the
--- channels may have to give its place, and nothing was done.
+-- whose. See headrace.push_items for the rest. -1 says that the last item of one of the channels may
+-- have to give its place, and nothing was done.
 create function headrace.push_to_channels(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint,
     listener text, names text, homes text, ranks text, payloads text, formats text,
     subjects text, priorities text, dues text, delays text, headerses text, overrideses text
-) returns table (id bigint, subject text) language plpgsql
+) returns setof text language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
@@ -93,6 +93,9 @@ declare
     forms text[] := string_to_array(names, E'\x1e');
     channels integer[];
     doubtful integer[];
+    done text;
+    planned bigint;
+    pending bigint;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
@@ -129,17 +132,16 @@ begin
     where l.subject is null and l.overrides::json ->> 'updateable' = 'true'
     limit 1;
     if found then
-        return query select -1::bigint, null::text;
+        return next '-1';
         return;
     end if;
-    return query
     with fresh as (
         insert into headrace.item as i (
             queue, rank, payload, format, subject, priority, state, position,
             next_execution, waiting_since, created_at, headers, overrides, channel, key_values
         )
-        select queue_id, d.rank::integer, coalesce(d.payload, ''), d.format::smallint, d.subject,
-               d.priority::integer,
+        select queue_id, coalesce(d.rank::integer, 0), coalesce(d.payload, ''),
+               coalesce(d.format::smallint, 0), d.subject, coalesce(d.priority::integer, 0),
                case when d.due <= moment then 1 else 0 end,
                case when d.due <= moment then sign * nextval('headrace.turn') end,
                d.due, moment, moment, d.headers, d.overrides, d.channel, d.form
@@ -166,13 +168,6 @@ begin
         ) d
         on conflict (queue, subject) where i.subject is not null do nothing
         returning i.id, i.subject, i.state, i.channel
-    ), counted as (
-        insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-        select queue_id, receipt, moment as at,
-               case when receipt is not null then
-                   string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e') end,
-               count(*) filter (where f.state = 0), count(*) filter (where f.state = 1), count(*)
-        from fresh f
     ), waiting as (
         -- In the order of their documents; entered in that of the channels, as all do it.
         select w.channel, nextval('headrace.turn') as turn
@@ -189,7 +184,13 @@ begin
         from waiting w order by w.channel
         on conflict (channel) do nothing
     )
-    select f.id, f.subject from fresh f;
+    select string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e'),
+           count(*) filter (where f.state = 0), count(*) filter (where f.state = 1)
+    into done, planned, pending from fresh f;
+    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
+    values (queue_id, receipt, moment, case when receipt is not null then done end,
+            planned, pending, planned + pending);
+    return next done;
     perform pg_notify(listener, 'queue/' || queue_name)
     where listener is not null
       and exists (select from headrace.waiter where until > headrace.clock());
