@@ -65,15 +65,18 @@ def test_what_is_counted_is_on_the_disk(
 
 
 @WAYS
+@pytest.mark.parametrize("totals", [1, 2])
 def test_who_has_waited_for_a_total_looks_at_it_anew(
     hr: headrace.Headrace,
     postgres: PrivatePostgres,
     schema: str,
     channel: dict[str, object] | None,
     select: Query | None,
+    totals: int,
 ) -> None:
     """Somebody counts when a claim has seen that there is room: then there is none."""
-    hr.create_limit(None, 1)
+    for queue_name in (None, "q")[:totals]:
+        hr.create_limit(None, 1, queue=queue_name)
     queue = fill(hr, channel)
     found: list[headrace.Item] = []
     claim = threading.Thread(target=lambda: found.extend(queue.claim(1, select=select)))
@@ -92,7 +95,7 @@ def test_who_has_waited_for_a_total_looks_at_it_anew(
     claim.join(TIMEOUT)
     assert not claim.is_alive()
     assert found == []
-    assert used(postgres, schema) == [1]
+    assert used(postgres, schema) == [1] * totals
 
 
 @SELECTS

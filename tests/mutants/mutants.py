@@ -588,8 +588,14 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "values (queue_id, receipt, moment, case when",
-                "values (queue_id, null, moment, case when",
+                "    values (queue_id, receipt, moment, case when receipt is not null then done end,\n"
+                "            planned, pending, planned + pending);\n"
+                "    return next done;\n"
+                "    perform pg_notify(channel",
+                "    values (queue_id, null, moment, done,\n"
+                "            planned, pending, planned + pending);\n"
+                "    return next done;\n"
+                "    perform pg_notify(channel",
             ),
         ),
     ),
@@ -1140,25 +1146,19 @@ MUTANTS = (
     ),
     Mutant(
         "a claim by turns that has waited for a total does not look at it anew",
-        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and turns"),
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and turns and 1"),
         (
             SchemaPatch(
                 "postgres",
-                "    if found then\n        return 'crowded';",
-                "    if false then\n        return 'crowded';",
+                " and (limits[1] is null or b.used + numbers[1] <= limits[1]);",
+                ";",
             ),
         ),
     ),
     Mutant(
-        "a claim in line that has waited for a total does not look at it anew",
-        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and line"),
-        (
-            SchemaPatch(
-                "postgres",
-                "    if found then\n        return 'crowded';",
-                "    if false then\n        return 'crowded';",
-            ),
-        ),
+        "a claim that has waited for several totals does not look at them anew",
+        ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and line and 2"),
+        (SchemaPatch("postgres", " and not exists (select from locked o where o.is_full)", ""),),
     ),
     Mutant(
         "items in no channel are not counted in line",

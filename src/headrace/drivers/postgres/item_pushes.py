@@ -116,7 +116,7 @@ def _push(
     [rows] = answer
     if not rows:
         return None
-    pushed = read(rows[0]["done"])
+    pushed = read(rows[0]["appended"])
     return Receipt((), is_elsewhere=True) if pushed.done == [(OTHER, None)] else pushed
 
 
