@@ -79,6 +79,7 @@ class BlockingPlayer(QueuePlayer):
     """A peer with a blocking client: ``push`` and ``take`` are all it needs to have."""
 
     def push(self, bodies: list[Any]) -> None:
+        """Push items in one call, as the peer has it."""
         raise NotImplementedError
 
     def take(self, size: int) -> int:
@@ -126,9 +127,11 @@ class AwaitingPlayer(QueuePlayer):
         return self.runner.run(coroutine)
 
     async def push(self, bodies: list[Any]) -> None:
+        """Push items in one call, as the peer has it."""
         raise NotImplementedError
 
     async def take(self, size: int) -> int:
+        """Claim and settle up to ``size`` items, parsed; how many there were."""
         raise NotImplementedError
 
     def fill(self, count: int) -> None:

@@ -207,6 +207,16 @@ class ItemClaimContract(QueueContract):
         assert payloads(q.claim()) == [3]
         assert q.take().next_due == start + 6000
 
+    def test_who_gets_some_is_told_when_there_may_be_more(self, q: Queue, clock: FakeClock) -> None:
+        """A claim that gets less than it may take says when to look again, too: its own leases
+        count like others."""
+        q.push(1, doc(2, delay=5000))
+        taking = q.take(5, lease_ms=9000)
+        assert (len(taking.items), taking.next_due) == (1, clock.now + 5000)
+        q.push(3)
+        taking = q.take(5, lease_ms=1000)
+        assert (len(taking.items), taking.next_due) == (1, clock.now + 1000)
+
     def test_a_claim_takes_over_what_was_abandoned(self, q: Queue, clock: FakeClock) -> None:
         """No maintenance is needed; it counts a crash, and the old holder has lost it."""
         q.fill(1)

@@ -1,5 +1,5 @@
--- Statements that are a transaction all by themselves. Those that change something answer with a
--- column named appended or held: by that the fault tests know the answers that they must lose.
+-- Statements that are a transaction all by themselves. Commits, pushes, claims and completions answer
+-- with a column named appended or held: by that the fault tests know the answers that they must lose.
 
 -- name: append
 -- Number one row and store it, or answer nothing if the topic is not there.
