@@ -101,6 +101,16 @@ class Runner:
     async def arun(self, op: Op[T]) -> T:
         return await adrive(self.work(op), self.aperform)
 
+    def run_at_once(self, op: Op[T], attempt: Callable[[Op[T]], T]) -> T:
+        """Run it by a shorter way first, which blocks; if that fails and trying again may help, it
+        was the first of the ordinary attempts."""
+        begun = time.monotonic()
+        try:
+            return attempt(op)
+        except TryAgain as failure:
+            failed = failure
+        return drive(self.work(op, since=begun, failed=failed), self.perform)
+
     def work(
         self, op: Op[T], *, since: float | None = None, failed: TryAgain | None = None
     ) -> Work[T]:

@@ -8,7 +8,6 @@ ordinary way.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any, TypeVar
 
 import psycopg
@@ -31,12 +30,7 @@ class Blocking(Transacting):
     def run(self, op: Op[T]) -> T:
         if not op.writes or is_heard():
             return super().run(op)
-        begun = time.monotonic()
-        try:
-            return self._attempt_now(op)
-        except TryAgain as failure:
-            failed = failure
-        return drive(self.work(op, since=begun, failed=failed), self.perform)
+        return self.run_at_once(op, self._attempt_now)
 
     def _attempt_now(self, op: Op[T]) -> T:
         """``attempt`` without a generator."""

@@ -28,7 +28,7 @@ from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.queues.walks import Walks
 from headrace.drivers.relational.session import Session
 from headrace.drivers.relational.sql import NOUNS, Dialect, Sql
-from headrace.drivers.running import Runner, TryAgain, Work, drive, no_probe
+from headrace.drivers.running import Runner, TryAgain, Work, no_probe
 from headrace.drivers.sqlite import appending, claiming, diagnosis, queueing, schema, sessions
 from headrace.drivers.sqlite.connections import (
     Connections,
@@ -185,12 +185,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         # All I/O is blocking here, so there is nothing to drive unless somebody is in the way.
         if is_heard():
             return super().run(op)
-        begun = time.monotonic()
-        try:
-            return self._attempt(op)
-        except TryAgain as failure:
-            failed = failure
-        return drive(self.work(op, since=begun, failed=failed), self.perform)
+        return self.run_at_once(op, self._attempt)
 
     def attempt(self, op: Op[T]) -> Work[T]:
         yield from ()
