@@ -180,6 +180,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     ``numbers_at_commit``     inside such a transaction records are numbered at COMMIT, so that
                               a long transaction blocks no other writer; their ids are known
                               afterwards, and the transaction itself does not see them.
+    ``is_served``             another process does the work, while the caller's own goes on.
     """
 
     survives_restart: bool
@@ -188,6 +189,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     has_record_view: bool
     composes: bool
     numbers_at_commit: bool
+    is_served: bool
 
 
 Fact = str | int | float | bool | None

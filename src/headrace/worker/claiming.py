@@ -23,6 +23,7 @@ from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
 
 LONG = 3600.0
+LONG_AGO = float("-inf")
 # Long before a selection is forgotten.
 REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
@@ -41,7 +42,9 @@ class Intake:
     """Claims items into a buffer. One thread at a time fills it; any may take from it.
 
     Nothing is claimed while something in the buffer waits to be started: at most a chunk is
-    held back from other workers.
+    held back from other workers. Except where handlers are done with a chunk in less time than
+    it takes to claim the next one: then it may be claimed meanwhile. A chunk of one says that
+    nothing is to be held back, and is taken at its word.
     """
 
     def __init__(
@@ -76,7 +79,15 @@ class Intake:
         self._must_load = True
         self._is_missing = self._is_paused = False
         self._registers_at = 0.0
+        # When the last chunk came, and whether handlers wait for the next most of the time.
+        self._taken_at = LONG_AGO
+        self._is_outrun = False
         self.outbox: Outbox
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether to claim while there still is something to be started."""
+        return self._is_outrun and self._switch.may_claim
 
     def fill(self, wanted: Callable[[], int]) -> None:
         """Wait for items, until there are some or claiming is not wanted any more.
@@ -90,6 +101,13 @@ class Intake:
             finally:
                 if self._switch.is_ended:
                     self._drop_waiter()
+
+    def run_ahead(self, wanted: Callable[[], int]) -> None:
+        """Claim once, without waiting for items."""
+        with self._leading:
+            if self.may_run_ahead:
+                self._is_outrun = False
+                self._try(wanted, waits=False)
 
     def hand_back(self) -> None:
         """Give up all that has not been started."""
@@ -138,11 +156,11 @@ class Intake:
             finally:
                 self._leading.release()
 
-    def _try(self, wanted: Callable[[], int]) -> None:
+    def _try(self, wanted: Callable[[], int], *, waits: bool = True) -> None:
         try:
             seconds = self._look(wanted)
             self._patience.restore()
-            if seconds and self._waiter is not None:
+            if seconds and waits and self._waiter is not None:
                 self._waiter.wait(seconds)
         except Exception as error:  # whatever it is, a worker that gives up is deaf for ever
             self._listeners.trouble(error, "claim")
@@ -157,7 +175,7 @@ class Intake:
         try:
             if self._must_load or monotonic() >= self._registers_at:
                 self._load()
-            taking = self._claim(max(self.chunk, wanted()))
+            taking = self._claim(wanted)
         except UnknownQueue as error:
             return self._missing(error)
         if taking is None or taking.state == "claimed":
@@ -174,9 +192,9 @@ class Intake:
             return LONG
         return max((taking.next_due - taking.now) / 1000, SHORTEST)
 
-    def _claim(self, count: int) -> Taking | None:
-        most = 2 * max(self.chunk, count)
-        self.outbox.wait_room(most, lambda: self._switch.may_claim)
+    def _claim(self, wanted: Callable[[], int]) -> Taking | None:
+        count = max(self.chunk, wanted())
+        self.outbox.wait_room(2 * count, lambda: self._switch.may_claim)
         take = Take(
             queue=self._queue,
             token=claim_token(),
@@ -193,11 +211,22 @@ class Intake:
                 return None
             since = monotonic()
             taking = self._store.run(self._store.claim_items(take))
+            self._compare(since, is_hungry=wanted() > 0, is_full=len(taking.items) >= count)
             if taking.items:
                 self._take_in(self._holds.add(taking, since))
         finally:
             self._holds.end_claim()
         return taking
+
+    def _compare(self, since: float, *, is_hungry: bool, is_full: bool) -> None:
+        """Find out who waits for whom: the last chunk is worked off, and that took no longer than
+        the claim of the next one, sent at ``since``."""
+        now = monotonic()
+        is_faster = is_hungry and not self.buffer and since - self._taken_at <= now - since
+        # Where no other process does the work, a claim ahead would take its time from handlers.
+        is_allowed = self.chunk > 1 and self._store.capabilities.is_served
+        self._is_outrun = is_full and is_faster and is_allowed
+        self._taken_at = now if is_full else LONG_AGO
 
     def _take_in(self, entries: list[Entry]) -> None:
         self.buffer.extend(entries)

@@ -2,7 +2,8 @@
 
 Every lane takes items from the intake's buffer. The one that finds it empty claims for all; the
 others wait for it. So a worker with one lane runs its handlers in the very thread that claims,
-and no item is passed from thread to thread.
+and no item is passed from thread to thread. Where handlers are faster than claims, a thread of
+its own claims ahead of them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class ThreadLanes:
         self._idle = 0
         self._is_led = False
         self._is_closed = False
+        self._scout: threading.Thread | None = None
+        self._scouting = threading.Event()
 
     @property
     def busy(self) -> int:
@@ -63,13 +66,14 @@ class ThreadLanes:
         """No more items; handlers that run are left alone."""
         self._is_closed = True
         self.wake()
+        self._scouting.set()
 
     def cancel(self) -> None:
         """Threads cannot be cancelled: their outcomes will not count, that is all."""
 
     def owns(self, thread: threading.Thread) -> bool:
         """Whether it is one of these."""
-        return thread in self._threads.values()
+        return thread is self._scout or thread in self._threads.values()
 
     def runs(self, task: object) -> bool:
         """Whether a task is one of its handlers: here they are threads."""
@@ -124,10 +128,38 @@ class ThreadLanes:
         finally:
             with self._turn:
                 self._idle -= 1
-                self._is_led = False
-                # One for each item, and if that is not enough, one who claims next.
-                self._turn.notify(max(len(self._intake.buffer), 1))
+                self._is_led = self._intake.may_run_ahead
+                if self._is_led:
+                    self._send_scout()
+                self._tell()
         return True
+
+    def _tell(self) -> None:
+        """Wake a lane for each item, and if that is not enough, one who claims next."""
+        self._turn.notify(max(len(self._intake.buffer), 1))
+
+    def _send_scout(self) -> None:
+        """Let somebody else lead, and claim ahead."""
+        if self._scout is None:
+            self._scout = threading.Thread(
+                target=self._run_ahead, name=f"{self._name}-ahead", daemon=True
+            )
+            self._scout.start()
+        self._scouting.set()
+
+    def _run_ahead(self) -> None:
+        while not self._is_closed:
+            self._scouting.wait()
+            self._scouting.clear()
+            try:
+                while self._intake.may_run_ahead and not self._is_closed:
+                    self._intake.run_ahead(self._free)
+                    with self._turn:
+                        self._tell()
+            finally:
+                with self._turn:
+                    self._is_led = False
+                    self._tell()
 
     def _is_leader(self, index: int) -> bool:
         """Wait until there are items, or it is over, or it is this lane's turn to claim."""
@@ -140,11 +172,15 @@ class ThreadLanes:
     def _is_over(self, index: int) -> bool:
         return self._is_closed or index >= self._size
 
-    def _wanted(self) -> int:
-        """How many lanes could start an item now."""
+    def _free(self) -> int:
+        """How many lanes wait for items; for batches, whether one does."""
         # Lanes that are too many since a change of settings may not have ended yet.
-        free = min(self._idle, self._size - len(self._running))
-        return 1 if self._handler.is_batch else max(free, 1)
+        free = max(min(self._idle, self._size - len(self._running)), 0)
+        return min(free, 1) if self._handler.is_batch else free
+
+    def _wanted(self) -> int:
+        """How many lanes could start an item now, that of the one who asks at least."""
+        return max(self._free(), 1)
 
 
 def popped(buffer: deque[Entry]) -> Entry | None:

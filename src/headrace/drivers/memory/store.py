@@ -86,6 +86,7 @@ class MemoryStore(
         has_record_view=False,
         composes=True,
         numbers_at_commit=False,
+        is_served=False,
     )
 
     def __init__(

@@ -51,6 +51,7 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
         has_record_view=True,
         composes=True,
         numbers_at_commit=True,
+        is_served=True,
     )
 
     def __init__(

@@ -76,6 +76,7 @@ class SqliteStore(Runner, Maintenance, Staging, Locks):
         has_record_view=True,
         composes=True,
         numbers_at_commit=False,
+        is_served=False,
     )
 
     def __init__(
