@@ -403,13 +403,35 @@ MUTANTS = (
         (SqlPatch("sqlite", "complete_items", "and token = :token and", "and"),),
     ),
     Mutant(
+        "claims run ahead of slow handlers",
+        ("tests/worker/test_worker_ahead.py", "slow_handlers and memory"),
+        (
+            Patch(
+                "headrace.worker.claiming:Intake._compare",
+                "since - self._taken_at <= now - since",
+                "True",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims run ahead of handlers that are busy",
+        ("tests/worker/test_worker_ahead.py", "quick_handlers and memory"),
+        (
+            Patch(
+                "headrace.worker.claiming:Intake._compare",
+                "is_hungry and not self.buffer and",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
         "completion takes any token, at once",
         contract("postgres", "late_completion_is_lost"),
         (
             SchemaPatch(
                 "postgres",
-                "item i\n        where i.id = any(items) and i.queue = target\n          and i.token =",
-                "item i\n        where i.id = any(items) and i.queue = target\n          and '' <>",
+                "          and i.token = claim_tokens[\n              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]\n          and i.successor is null\n        returning i.id\n",
+                "          and i.successor is null\n        returning i.id\n",
             ),
         ),
     ),
@@ -419,8 +441,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "          and i.token = claim_tokens[\n              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]\n          and",
-                "          and i.token = any(claim_tokens)\n          and",
+                "          and i.token = claim_tokens[\n              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]\n          and i.successor is null\n        returning i.id\n",
+                "          and i.token = any(claim_tokens)\n          and i.successor is null\n        returning i.id\n",
             ),
         ),
     ),
@@ -577,8 +599,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "select target, receipt, headrace.clock()",
-                "select target, null::uuid, headrace.clock()",
+                "values (target, receipt, headrace.clock(), done,\n            case when keeps_counts then -number",
+                "values (target, null::uuid, headrace.clock(), done,\n            case when keeps_counts then -number",
             ),
         ),
     ),
@@ -1158,7 +1180,13 @@ MUTANTS = (
     Mutant(
         "a claim that has waited for several totals does not look at them anew",
         ("tests/drivers/test_postgres_limits.py", "looks_at_it_anew and line and 2"),
-        (SchemaPatch("postgres", " and not exists (select from locked o where o.is_full)", ""),),
+        (
+            SchemaPatch(
+                "postgres",
+                "where b.id = n.total and (n.most is null or b.used + n.number <= n.most)",
+                "where b.id = n.total",
+            ),
+        ),
     ),
     Mutant(
         "items in no channel are not counted in line",

@@ -7,21 +7,19 @@ selected: the query language is known here, and not in the database.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import Take
 from headrace.contract.op import Steps
-from headrace.drivers.postgres import limited
+from headrace.drivers.postgres import handed, limited
 from headrace.drivers.postgres.alone import each_alone
 from headrace.drivers.postgres.limited import Counting
 from headrace.drivers.postgres.sending import DIVIDER
-from headrace.drivers.relational.queues.rows import QueueRow, item_of
+from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.queues.selections import sorted_lanes
 from headrace.drivers.relational.queues.walks import BOTTOM
 from headrace.drivers.relational.sql import Statement, Whole
 from headrace.model.channels import selects, selects_all
-from headrace.model.items import ItemState
 
 if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
@@ -34,7 +32,7 @@ LARGE_PAGE = 1000
 def claim(
     store: PostgresStore, queue: QueueRow, take: Take, rules: Counting, common: dict[str, Any]
 ) -> Steps[list[Any]]:
-    """The rows of a claim that takes turns."""
+    """The row of a claim that takes turns."""
 
     def attempt(is_tight: bool, behind: Statement | None) -> Steps[list[Any]]:
         options = {**common, "is_tight": is_tight}
@@ -125,8 +123,8 @@ def _claim_where(
             are_all=walk.is_over and walk.began == BOTTOM,
         )
         if not rows or rows[0]["held"] != "more":
-            items = [row for row in rows if row["id"] is not None]
-            walks.took(queue.id, select, len({row["key_values"] for row in items}), len(items))
+            givers = handed.channels_in(rows[0]["items"]) if rows else []
+            walks.took(queue.id, select, len(set(givers)), len(givers))
             return rows
         if walk.is_over:
             walk = Walk(store, queue, select, anew=True)
@@ -178,13 +176,6 @@ class Walk:
             self._looked += len(names)
         walks.note(*place, self.began, self._first)
         walks.met(*place, self._looked, len(self.found))
-
-
-def items_of(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
-    """Claimed items in the order in which their channels gave them."""
-    order = {int(id): place for place, id in enumerate((rows[0]["line"] or "").split(",")) if id}
-    items = [item_of(row, queue.name) for row in rows if row["id"] is not None]
-    return sorted(items, key=lambda item: order[item.id])
 
 
 def _parts(text: str | None, divider: str) -> list[str]:

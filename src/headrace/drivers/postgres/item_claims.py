@@ -7,17 +7,18 @@ relational drivers share. A completion leaves a receipt; a claim is found by its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Steps
 from headrace.drivers.postgres import in_turn, limited
+from headrace.drivers.postgres.handed import Claim, items_in
 from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
-from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, OTHER, earlier, found
+from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, earlier, found, read
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.claims import taking
-from headrace.drivers.relational.queues.rows import QueueRow, plain_item_of
+from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Announce, Insist, Statement, Whole
 from headrace.model.items import ItemState, place_of, rank_of
 from headrace.model.tokens import batch_id
@@ -25,8 +26,8 @@ from headrace.model.tokens import batch_id
 if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
-# What stands for an id where a queue is named that somebody waits for.
-WOKEN = -2
+# Said of a completion after which none of the items is left.
+ALL = "all"
 
 
 def claim_at_once(
@@ -49,7 +50,8 @@ def claim_at_once(
         if rules is None:
             return (yield from slowly(False))
         began = time.perf_counter()
-        rows = yield from _claim(store, queue, take, rules)
+        asked = _asked(store, queue, take, rules)
+        rows = yield from _claim(store, queue, take, rules, asked)
         took = time.perf_counter() - began
         if not rows or rows[0]["held"] == "other":
             yield from store.known.queue(take.queue, anew=True)
@@ -62,17 +64,23 @@ def claim_at_once(
             if fresh is None or fresh.info.version != queue.info.version:
                 return (yield from slowly(False))
             yield from store.end_leases_slowly(fresh)
-            rows = yield from _claim(store, queue, take, rules, takes_any=True)
+            rows = yield from _claim(store, queue, take, rules, {**asked, "takes_any": True})
             # A claim need not be on the disk, but the end of a lease must.
             yield Insist()
             if not rows or rows[0]["held"] == "other":
                 return (yield from slowly(False))
         first = rows[0]
+        now = first["clock"]
+        items = items_in(
+            first["items"],
+            Claim(queue.name, take.token, take.worker, now, now + asked["lease"]),
+        )
         if take.select is None and not queue.info.has_channels:
-            items = _items(queue, rows)
+            items = _in_order(queue, items)
             store.known.raise_floor(queue, items, take.count, took)
         else:
-            items = in_turn.items_of(queue, rows)
+            order = {id: place for place, id in enumerate((first["line"] or "").split(","))}
+            items.sort(key=lambda item: order[str(item.id)])
             if take.select is not None:
                 place = (queue, take.select, first["first_turn"])
                 store.known.raise_turn_floor(*place, len(items), take.count, took)
@@ -80,7 +88,7 @@ def claim_at_once(
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]
             due = min((time for time in times if time is not None), default=None)
-        return taking(queue._replace(now=first["clock"]), items, due)
+        return taking(queue._replace(now=now), items, due)
 
     return steps
 
@@ -106,23 +114,16 @@ def _can_claim(queue: QueueRow, take: Take) -> bool:
     return not (queue.info.has_channels and queue.settings.serial)
 
 
-def _items(queue: QueueRow, rows: Sequence[Any]) -> list[ItemState]:
+def _in_order(queue: QueueRow, items: Iterable[ItemState]) -> list[ItemState]:
     """Claimed items in the order of the queue."""
-    items = [plain_item_of(row, queue.name) for row in rows if row["id"] is not None]
     discipline = queue.settings.discipline
     return sorted(items, key=lambda item: (-rank_of(discipline, item.priority), item.position))
 
 
-def _claim(
-    store: PostgresStore,
-    queue: QueueRow,
-    take: Take,
-    rules: Counting,
-    *,
-    takes_any: bool = False,
-) -> Steps[list[Any]]:
+def _asked(store: PostgresStore, queue: QueueRow, take: Take, rules: Counting) -> dict[str, Any]:
+    """What all claims in one statement are told."""
     settings = queue.settings
-    common = {
+    return {
         "queue": queue.id,
         "version": queue.info.version,
         "token": take.token,
@@ -131,15 +132,21 @@ def _claim(
         "worker": take.worker,
         "keeps_counts": settings.metrics,
         "sign": place_of(settings.discipline, 1),
-        "takes_any": takes_any,
+        "takes_any": False,
         "now": store.clock(),
         "rules": rules.version,
     }
+
+
+def _claim(
+    store: PostgresStore, queue: QueueRow, take: Take, rules: Counting, common: dict[str, Any]
+) -> Steps[list[Any]]:
+    """The row of a claim, if there is one."""
     if take.select is not None:
         return (yield from in_turn.claim(store, queue, take, rules, common))
     if queue.info.has_channels:
         return (yield from _claim_in_line(store, queue, rules, common))
-    floor_rank, floor_position = (None, None) if takes_any else store.known.floor(queue)
+    floor_rank, floor_position = (None, None) if common["takes_any"] else store.known.floor(queue)
     statement = store.sql.claim_at_once(
         **common, floor_rank=floor_rank, floor_position=floor_position
     )
@@ -240,11 +247,12 @@ def _complete(
         done = {id for id, _ in (yield from found(store, receipt)).done}
         yield from limited.flush_now(store, queue)
         return done
-    gone = {row["appended"] for row in answer[0]}
-    if WOKEN in gone:
-        gone.discard(WOKEN)
-        yield Announce(frozenset(f"queue/{row['woken']}" for row in answer[0] if row["woken"]))
-    if OTHER in gone:
+    [rows] = answer
+    if not rows:
         yield from store.known.queue(queue.name, anew=True)
         return None
-    return gone
+    woken = rows[0].get("woken")
+    if woken:
+        yield Announce(frozenset(f"queue/{name}" for name in woken.split(DIVIDER)))
+    done = rows[0]["appended"]
+    return set(ids) if done == ALL else {id for id, _ in read(done).done}

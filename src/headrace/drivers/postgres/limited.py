@@ -63,7 +63,7 @@ Attempt = Callable[[bool, Statement | None], Steps[list[Any]]]
 def claim(
     store: PostgresStore, queue: QueueRow, rules: Counting, attempt: Attempt
 ) -> Steps[list[Any]]:
-    """The rows of a claim; what it has counted is on the disk."""
+    """The row of a claim, if there is one; what it has counted is on the disk."""
     known = store.known
     tight = known.tight
     for _ in range(MOST_ATTEMPTS):
@@ -75,7 +75,7 @@ def claim(
         if word == "crowded":
             tight[queue.id] = time.monotonic() + TIGHT_SECONDS
         elif word != "unbound":
-            if rules.version and any(row["id"] is not None for row in rows[:2]):
+            if rules.version and rows and rows[0]["items"] is not None:
                 known.busy.add(queue.id)
                 if behind is None:
                     yield from flush_now(store, queue)
@@ -89,8 +89,8 @@ def claim(
 
 
 def rows_of(answer: list[list[Any]] | None) -> list[Any]:
-    """The rows of a claim. None is the answer to one for which there was no room in the end."""
-    return [{"held": "crowded", "id": None}] if answer is None else list(answer[0])
+    """The row of a claim. None is the answer to one for which there was no room in the end."""
+    return [{"held": "crowded", "items": None}] if answer is None else list(answer[0])
 
 
 def _bind(store: PostgresStore, queue: QueueRow, limits: Limits, line: str | None) -> Steps[bool]:

@@ -28,9 +28,6 @@ _settings: dict[str, QueueSettings] = {}
 
 
 _pick = itemgetter(*_ITEM)
-# Items in no channel, where the statement does not tell.
-_PLAIN = tuple(field for field in _ITEM if field != "key_values")
-_pick_plain = itemgetter(*_PLAIN)
 
 
 class QueueRow(NamedTuple):
@@ -97,11 +94,6 @@ def text_of(settings: QueueSettings) -> str:
 
 def item_of(row: Row, queue: str) -> ItemState:
     return ItemState(queue=queue, **dict(zip(_ITEM, _pick(row), strict=True)))
-
-
-def plain_item_of(row: Row, queue: str) -> ItemState:
-    """An item that is in no channel."""
-    return ItemState(queue=queue, **dict(zip(_PLAIN, _pick_plain(row), strict=True)))
 
 
 def ended_of(row: Row, queue: str) -> EndedItem:

@@ -40,19 +40,14 @@ from headrace.push_item(
 
 -- name: claim_at_once
 -- Claim items; answers nothing if there is no such queue.
-select answer as held, next_due, clock, rank, id, payload, format, subject, priority, state, position,
-       next_execution, waiting_since, created_at, attempts, crashes, iterations,
-       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error, successor
+select answer as held, next_due, clock, items
 from headrace.claim_items(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign,
     :floor_rank::integer, :floor_position::bigint, :takes_any, :now::bigint, :rules);
 
 -- name: claim_in_turn
 -- Claim items of channels that take turns; answers nothing if there is no such queue.
-select answer as held, next_due, clock, line, first_turn, id, payload, format, subject, priority,
-       state, position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
-       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
-       successor, key_values
+select answer as held, next_due, clock, line, first_turn, items
 from headrace.claim_in_turn(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
     :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
@@ -60,10 +55,7 @@ from headrace.claim_in_turn(
 
 -- name: claim_in_line
 -- Claim the first items in line, whatever their channels; answers nothing if there is no such queue.
-select answer as held, next_due, clock, line, id, payload, format, subject, priority, state,
-       position, next_execution, waiting_since, created_at, attempts, crashes, iterations,
-       last_iteration, headers, overrides, token, lease_until, claimed_at, worker, error,
-       successor, key_values
+select answer as held, next_due, clock, line, items
 from headrace.claim_in_line(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :takes_any,
     :now::bigint, :rules, :is_tight);
@@ -88,20 +80,19 @@ from (
 ) r;
 
 -- name: complete_at_once
--- Complete items; the ids of those that were held by their tokens and have no successor.
-select id as appended
+-- Complete items that are held by their tokens and have no successor; answers nothing if the queue is
+-- not as it was known.
+select appended
 from headrace.complete_items(
     :queue, :version, string_to_array(:tokens, E'\x1e'), string_to_array(:ids, ',')::bigint[],
-    :keeps_counts,
-    :receipt::uuid);
+    :keeps_counts, :receipt::uuid) as appended;
 
 -- name: complete_counted
--- The same where rules are about what is out. Rows with the id -2 name queues that are to be woken.
-select id as appended, woken
+-- The same where rules are about what is out; also names queues that are to be woken.
+select done as appended, woken
 from headrace.complete_counted(
     :queue, :version, string_to_array(:tokens, E'\x1e'), string_to_array(:ids, ',')::bigint[],
-    :keeps_counts,
-    :receipt::uuid, :channel);
+    :keeps_counts, :receipt::uuid, :channel);
 
 -- name: bind_channels
 -- Write down what rules say about channels; false if the rules have changed.

@@ -312,18 +312,11 @@ begin
 end
 $$;
 
--- No item at all, with the columns of one.
-create view headrace.no_item as
-select id, payload, format, subject, priority, state, position, next_execution, waiting_since,
-       created_at, attempts, crashes, iterations, last_iteration, headers, overrides, token,
-       lease_until, claimed_at, worker, error, successor
-from headrace.item where false;
-
 -- Claim items in one statement, where the queue is open and its settings have a version. Places
 -- below the floor are passed over: after many claims under somebody's old snapshot they are
 -- full of rows that are gone. 'other' means that there is more to it, and nothing was done;
 -- 'short' that there are leases to end first, unless one takes any: what they give back may
--- stand before the rest. The first row says what is due next. Items in channels are left alone:
+-- stand before the rest. It also says what is due next. Items in channels are left alone:
 -- a queue gets another version with its first one, but that may happen between two statements.
 -- Where rules of a version are about what is out, it is counted, and no more is claimed than there is
 -- room for; 'unbound' means that it is not known yet what they say. The totals are locked first only
@@ -334,12 +327,7 @@ create function headrace.claim_items(
     claimer text, keeps_counts boolean, sign integer, floor_rank integer, floor_position bigint,
     takes_any boolean, moment bigint, rules integer
 ) returns table (
-    answer text, next_due bigint, clock bigint, rank integer,
-    id bigint, payload text, format smallint, subject text, priority integer, state smallint,
-    "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
-    attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
-    overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
-    successor text
+    answer text, next_due bigint, clock bigint, items text
 ) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set jit = off as $$
@@ -362,8 +350,7 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::integer, i.*
-                     from (select) one left join (select * from headrace.no_item) i on true;
+        return query select 'other', null::bigint, moment, null::text;
         return;
     end if;
     if rules > 0 then
@@ -377,8 +364,7 @@ begin
             most := least(most, headrace.room_left(target.checked, target.most));
         end if;
         if word <> 'claimed' then
-            return query select word, null::bigint, moment, null::integer, i.*
-                         from (select) one left join (select * from headrace.no_item) i on true;
+            return query select word, null::bigint, moment, null::text;
             return;
         end if;
     end if;
@@ -458,23 +444,9 @@ begin
         values (target.id, -promoted, promoted - cardinality(chosen), cardinality(chosen),
                 cardinality(chosen));
     end if;
-    if cardinality(chosen) = 0 then
-        return query select word, due, moment, null::integer, i.*
-                     from (select) one left join (select * from headrace.no_item) i on true;
-        return;
-    end if;
     return query
-    update headrace.item i
-    set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
-        claimed_at = moment,
-        lease_until = moment + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint,
-                                        lease)
-    where i.ctid = any(chosen)
-    returning word, due, moment, i.rank, i.id, i.payload, i.format, i.subject, i.priority, i.state,
-              i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
-              i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
-              i.lease_until, i.claimed_at, i.worker, i.error, i.successor;
-    if rules > 0 and not has_totals then
+    select word, due, moment, headrace.hand_out(chosen, claim_token, claimer, moment, lease);
+    if rules > 0 and not has_totals and cardinality(chosen) > 0 then
         -- The last thing that we do, so that nobody waits for the rest. Others may have been faster.
         if headrace.lock_totals_of(target.counted) <> 'claimed'
            or headrace.room_left(target.checked, target.most) < cardinality(chosen) then
@@ -486,20 +458,22 @@ end
 $$;
 
 -- Complete items that are not kept, in one statement; those with a successor stay. There is one token
--- for all of them, or one for each. The id -1 says that the queue's settings have another version, and nothing was done.
+-- for all of them, or one for each. Answers nothing if the queue's settings have another version, and
+-- nothing was done; else what a receipt says (see headrace.tally), 'all' if that is all of them.
 create function headrace.complete_items(
     target integer, queue_version integer, claim_tokens text[], items bigint[],
     keeps_counts boolean, receipt uuid
-) returns table (id bigint) language plpgsql as $$
+) returns setof text language plpgsql as $$
+declare
+    done text;
+    number bigint;
 begin
     perform pg_advisory_xact_lock_shared(1214603634, target);
     perform from headrace.queue q
     where q.id = target and q.version = queue_version and q.is_live;
     if not found then
-        return query select -1::bigint;
         return;
     end if;
-    return query
     with gone as (
         delete from headrace.item i
         where i.id = any(items) and i.queue = target
@@ -507,13 +481,12 @@ begin
               case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]
           and i.successor is null
         returning i.id
-    ), counted as (
-        insert into headrace.tally (queue, id, at, ids, active, processed)
-        select target, receipt, headrace.clock(), string_agg(g.id::text, E'\x1e'),
-               case when keeps_counts then -count(*) else 0 end,
-               case when keeps_counts then count(*) else 0 end
-        from gone g
     )
-    select g.id from gone g;
+    select string_agg(g.id::text, E'\x1e'), count(*) into done, number from gone g;
+    insert into headrace.tally (queue, id, at, ids, active, processed)
+    values (target, receipt, headrace.clock(), done,
+            case when keeps_counts then -number else 0 end,
+            case when keeps_counts then number else 0 end);
+    return next case when number = cardinality(items) then 'all' else done end;
 end
 $$;

@@ -75,6 +75,46 @@ alter table headrace.queue add column has_channels boolean not null default fals
 alter table headrace.queue add column selections integer not null default 0;
 alter table headrace.item add column key_values text collate "C";
 alter table headrace.ended add column key_values text collate "C";
+
+-- Hand out items that we have locked, by where they are on the disk. They come in one text, because
+-- many rows are slow to fetch: items divided by U+001E, what is known of each by U+001F. Most are new
+-- and have nothing of their own but their payload, and perhaps a channel; only of others all is told.
+create function headrace.hand_out(
+    spots tid[], claim_token text, claimer text, moment bigint, lease bigint
+) returns text language plpgsql as $$
+declare
+    handed text;
+begin
+    if cardinality(spots) = 0 then
+        return null;
+    end if;
+    with h as (
+        update headrace.item i
+        set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
+            claimed_at = moment,
+            lease_until = moment
+                + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
+        where i.ctid = any(spots)
+        returning case
+            when i.attempts = 1 and i.next_execution = i.created_at
+                 and i.waiting_since = i.created_at and i.priority = 0 and i.format = 0
+                 and i.crashes = 0 and i.iterations = 0 and i.last_iteration is null
+                 and i.subject is null and i.headers is null and i.overrides is null
+                 and i.error is null and i.successor is null
+            then concat_ws(E'\x1f', i.id, i.position, i.created_at, i.payload, i.key_values)
+            else concat_ws(
+                E'\x1f', i.id, i.position, i.created_at, i.payload, coalesce(i.key_values, E'\x15'),
+                i.format, coalesce(i.subject, E'\x15'), i.priority, i.next_execution,
+                i.waiting_since, i.attempts, i.crashes, i.iterations,
+                coalesce(i.last_iteration::text, E'\x15'), coalesce(i.headers, E'\x15'),
+                coalesce(i.overrides, E'\x15'), i.lease_until, coalesce(i.error, E'\x15'),
+                coalesce(i.successor, E'\x15'))
+            end as line
+    )
+    select string_agg(h.line, E'\x1e') into handed from h;
+    return handed;
+end
+$$;
 create index item_channel on headrace.item (channel, state, rank, position) where channel <> 0;
 
 -- Push new documents to channels of a queue whose settings have a version, in one statement;
@@ -246,8 +286,8 @@ $$;
 -- that were asked, in the order of their turns. Each gives up to a quantum; if that is not enough, those that
 -- have more share the rest. See headrace.claim_items for the words 'other' and 'short'; 'more'
 -- means that it was not enough, and that not all channels were asked; 'unsorted' that there are
--- channels of which it is not known whether they are selected. The first row has no item:
--- it says what is due next, and in which order the others are.
+-- channels of which it is not known whether they are selected. It also says what is due next, and
+-- in which order the items are.
 -- Where rules of a version are about what is out, it is counted at the end. 'crowded' means that
 -- there was no room for all of it: then it should be said that it is tight. The totals are locked
 -- first then, and each channel gives what there is room for.
@@ -259,12 +299,7 @@ create function headrace.claim_in_turn(
     selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint,
     rules integer, is_tight boolean, floor_turn bigint
 ) returns table (
-    answer text, next_due bigint, clock bigint, line text, first_turn bigint,
-    id bigint, payload text, format smallint, subject text, priority integer, state smallint,
-    "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
-    attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
-    overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
-    successor text, key_values text
+    answer text, next_due bigint, clock bigint, line text, first_turn bigint, items text
 ) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
@@ -290,6 +325,9 @@ declare
     their_ranks integer[];
     their_places bigint[];
     chosen bigint[] := '{}';
+    -- Where they are on the disk, which cannot change while we have them.
+    spots tid[] := '{}';
+    their_spots tid[];
     givers integer[] := '{}';
     visited integer[] := '{}';
     turns bigint[];
@@ -312,18 +350,15 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::text, null::bigint, i.*, null::text
-                     from (select) one left join (select * from headrace.no_item) i on true;
+        return query select 'other', null::bigint, moment, null::text, null::bigint, null::text;
         return;
     end if;
     if selection is not null and headrace.has_unsorted(target.id, selection) then
-        return query select 'unsorted', null::bigint, moment, null::text, null::bigint, i.*, null::text
-                     from (select) one left join (select * from headrace.no_item) i on true;
+        return query select 'unsorted', null::bigint, moment, null::text, null::bigint, null::text;
         return;
     end if;
     if rules > 0 and headrace.has_ended_leases(target.id, moment) then
-        return query select 'short', null::bigint, moment, null::text, null::bigint, i.*, null::text
-                     from (select) one left join (select * from headrace.no_item) i on true;
+        return query select 'short', null::bigint, moment, null::text, null::bigint, null::text;
         return;
     end if;
     -- What is counted must be on the disk before it is used; the client sees to that.
@@ -391,14 +426,15 @@ begin
             select o.open_ones, o.full_ones into candidates, full_now
             from headrace.open_channels(candidates) o;
             full_ones := full_ones || full_now;
-            select t.items, t.givers, t.full_ones into got, theirs, full_now
+            select t.items, t.spots, t.givers, t.full_ones into got, their_spots, theirs, full_now
             from headrace.take_counted(candidates, share, most - cardinality(chosen), '{}') t;
             full_ones := full_ones || full_now;
         elsif floor_turn is not null then
-            select array_agg(x.id), array_agg(x.channel), array_agg(x.rank), array_agg(x.position)
-            into got, theirs, their_ranks, their_places
+            select array_agg(x.id), array_agg(x.spot), array_agg(x.channel), array_agg(x.rank),
+                   array_agg(x.position)
+            into got, their_spots, theirs, their_ranks, their_places
             from (
-                select i.id, c.channel, i.rank, i.position
+                select i.id, i.spot, c.channel, i.rank, i.position
                 from unnest(candidates) as c (channel)
                 left join lateral (
                     select f.last_rank, f.last_position from headrace.ready f
@@ -408,9 +444,9 @@ begin
                 ) r on true
                 cross join lateral (
                     -- What goes before the last one by its priority, and then what is behind it.
-                    select u.id, u.rank, u.position from (
+                    select u.id, u.spot, u.rank, u.position from (
                         select a.* from (
-                            select f.id, f.rank, f.position from headrace.item f
+                            select f.id, f.ctid as spot, f.rank, f.position from headrace.item f
                             where f.channel = c.channel and f.channel <> 0 and f.state = 1
                               and f.rank < r.last_rank
                             order by f.rank, f.position
@@ -419,7 +455,7 @@ begin
                         ) a
                         union all
                         select b.* from (
-                            select f.id, f.rank, f.position from headrace.item f
+                            select f.id, f.ctid as spot, f.rank, f.position from headrace.item f
                             where f.channel = c.channel and f.channel <> 0 and f.state = 1
                               and (f.rank, f.position) > (coalesce(r.last_rank, -2147483648),
                                                           coalesce(r.last_position, 0))
@@ -433,13 +469,14 @@ begin
                 limit most - cardinality(chosen)
             ) x;
         else
-            select array_agg(x.id), array_agg(x.channel), array_agg(x.rank), array_agg(x.position)
-            into got, theirs, their_ranks, their_places
+            select array_agg(x.id), array_agg(x.spot), array_agg(x.channel), array_agg(x.rank),
+                   array_agg(x.position)
+            into got, their_spots, theirs, their_ranks, their_places
             from (
-                select i.id, c.channel, i.rank, i.position
+                select i.id, i.spot, c.channel, i.rank, i.position
                 from unnest(candidates) as c (channel)
                 cross join lateral (
-                    select f.id, f.rank, f.position from headrace.item f
+                    select f.id, f.ctid as spot, f.rank, f.position from headrace.item f
                     where f.channel = c.channel and f.channel <> 0 and f.state = 1
                     order by f.rank, f.position
                     limit share
@@ -449,6 +486,7 @@ begin
             ) x;
         end if;
         chosen := chosen || got;
+        spots := spots || their_spots;
         givers := givers || theirs;
         ranks := ranks || their_ranks;
         places := places || their_places;
@@ -479,19 +517,20 @@ begin
             share := greatest(
                 quantum, ceil((most - cardinality(chosen))::numeric / cardinality(candidates)));
             if is_tight then
-                select t.items, t.givers, t.full_ones into got, theirs, full_now
+                select t.items, t.spots, t.givers, t.full_ones
+                into got, their_spots, theirs, full_now
                 from headrace.take_counted(
                     candidates, share, most - cardinality(chosen), chosen) t;
                 full_ones := full_ones || full_now;
             else
-                select array_agg(x.id), array_agg(x.channel), array_agg(x.rank),
-                       array_agg(x.position)
-                into got, theirs, their_ranks, their_places
+                select array_agg(x.id), array_agg(x.spot), array_agg(x.channel),
+                       array_agg(x.rank), array_agg(x.position)
+                into got, their_spots, theirs, their_ranks, their_places
                 from (
-                    select i.id, c.channel, i.rank, i.position
+                    select i.id, i.spot, c.channel, i.rank, i.position
                     from unnest(candidates) as c (channel)
                     cross join lateral (
-                        select f.id, f.rank, f.position from headrace.item f
+                        select f.id, f.ctid as spot, f.rank, f.position from headrace.item f
                         where f.channel = c.channel and f.channel <> 0 and f.state = 1
                           and f.id <> all(chosen)
                         order by f.rank, f.position
@@ -503,6 +542,7 @@ begin
             end if;
             exit when coalesce(cardinality(got), 0) = 0;
             chosen := chosen || got;
+            spots := spots || their_spots;
             givers := givers || theirs;
             ranks := ranks || their_ranks;
             places := places || their_places;
@@ -543,6 +583,7 @@ begin
             perform headrace.count_in(target.id, givers, 0);
         end if;
         chosen := '{}';
+        spots := '{}';
         givers := '{}';
     elsif is_tight and cardinality(chosen) < most then
         perform headrace.wait_for_totals(target.id, full_ones);
@@ -557,23 +598,8 @@ begin
                 cardinality(chosen));
     end if;
     return query
-    select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), first_seen, i.*,
-           null::text
-    from (select) one left join (select * from headrace.no_item) i on true;
-    if cardinality(chosen) > 0 then
-        return query
-        update headrace.item i
-        set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
-            claimed_at = moment,
-            lease_until = moment
-                + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
-        where i.id = any(chosen)
-        returning null::text, null::bigint, null::bigint, null::text, null::bigint,
-                  i.id, i.payload, i.format, i.subject, i.priority, i.state,
-                  i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
-                  i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
-                  i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
-    end if;
+    select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), first_seen,
+           headrace.hand_out(spots, claim_token, claimer, moment, lease);
     emptied := headrace.empty_channels(visited, floor_turn is not null);
     if cardinality(chosen) > 0 then
         -- It was their turn.

@@ -228,7 +228,7 @@ $$;
 -- count them: what one takes the next does not have. Items that were taken before are passed over.
 create function headrace.take_counted(
     channels integer[], share integer, wanted integer, but bigint[],
-    out items bigint[], out givers integer[], out full_ones integer[]
+    out items bigint[], out spots tid[], out givers integer[], out full_ones integer[]
 ) language plpgsql as $$
 declare
     channel_id integer;
@@ -236,8 +236,10 @@ declare
     room bigint;
     full_now integer[];
     found_now bigint[];
+    spots_now tid[];
 begin
     items := '{}';
+    spots := '{}';
     givers := '{}';
     full_ones := '{}';
     foreach channel_id in array channels loop
@@ -252,16 +254,19 @@ begin
             full_ones := full_ones || full_now;
             continue;
         end if;
-        found_now := array(
-            select f.id from headrace.item f
+        select array_agg(t.id), array_agg(t.ctid) into found_now, spots_now
+        from (
+            select f.id, f.ctid from headrace.item f
             where f.channel = channel_id and f.channel <> 0 and f.state = 1 and f.id <> all(but)
             order by f.rank, f.position
             limit least(share, room, wanted - cardinality(items))
-            for no key update skip locked);
-        if cardinality(found_now) > 0 then
+            for no key update skip locked
+        ) t;
+        if found_now is not null then
             update headrace.bucket set used = used + cardinality(found_now)
             where id = any(home.counted);
             items := items || found_now;
+            spots := spots || spots_now;
             givers := givers || array_fill(channel_id, array[cardinality(found_now)]);
         end if;
     end loop;
@@ -277,20 +282,9 @@ create function headrace.totals_of(
     queue_id integer, channels integer[], rule_version integer,
     out word text, out ids integer[], out numbers bigint[], out limits bigint[]
 ) language plpgsql as $$
-declare
-    is_bound boolean;
-    is_shut boolean;
-    present bigint;
-    is_full boolean;
 begin
-    select bool_and(t.is_bound), bool_or(t.total = 0),
-           array_agg(t.total) filter (where t.total <> 0),
-           array_agg(t.number) filter (where t.total <> 0),
-           array_agg(t.most) filter (where t.total <> 0)
-    into is_bound, is_shut, ids, numbers, limits
-    from (
-        select k.total, bool_and(c.rules >= rule_version) as is_bound,
-               sum(h.number * k.counts) as number, min(k.most) as most
+    with home as materialized (
+        select c.counted, c.checked, c.most, c.rules >= rule_version as is_bound, h.number
         from (
             select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
         ) h
@@ -300,30 +294,30 @@ begin
             select q.rules, q.counted, q.checked, q.most from headrace.queue q
             where q.id = queue_id and h.id = 0
         ) c
-        left join lateral (
-            select n.total, 1 as counts, null::bigint as most from unnest(c.counted) as n (total)
+    )
+    select case when not (select bool_and(h.is_bound) from home h)
+                     or bool_or(t.total <> 0 and b.id is null) then 'unbound'
+                when bool_or(t.total = 0 or b.used + t.number > t.most) then 'crowded'
+                else 'claimed' end,
+           array_agg(t.total) filter (where t.total <> 0),
+           array_agg(t.number) filter (where t.total <> 0),
+           array_agg(t.most) filter (where t.total <> 0)
+    into word, ids, numbers, limits
+    from (
+        select k.total, sum(k.number) as number, min(k.most) as most
+        from (
+            select unnest(h.counted) as total, h.number, null::bigint as most from home h
             union all
-            select m.total, 0, m.most from unnest(c.checked, c.most) as m (total, most)
-        ) k on true
+            select unnest(h.checked), 0, unnest(h.most) from home h
+        ) k
         group by k.total
         order by k.total
-    ) t;
-    if not is_bound then
-        word := 'unbound';
-        return;
-    elsif is_shut then
-        word := 'crowded';
-        return;
-    end if;
-    select count(*), bool_or(b.used + n.number > n.most) into present, is_full
-    from unnest(ids, numbers, limits) as n (total, number, most)
-    join headrace.bucket b on b.id = n.total;
-    word := case when present < cardinality(ids) then 'unbound'
-                 when is_full then 'crowded' else 'claimed' end;
+    ) t
+    left join headrace.bucket b on b.id = t.total;
 end
 $$;
 
--- Lock totals and count in them. False if there is no room for all of it, or one is not there any
+-- Count in totals, in their order. False if there is no room for all of it, or one is not there any
 -- more: then it has to be undone.
 create function headrace.count_out(ids integer[], numbers bigint[], limits bigint[])
 returns boolean language plpgsql as $$
@@ -337,20 +331,14 @@ begin
         where b.id = ids[1] and (limits[1] is null or b.used + numbers[1] <= limits[1]);
         return found;
     end if;
-    -- As they are when we have them: others may have counted meanwhile.
-    with locked as materialized (
-        select b.id, n.number, b.used + n.number > n.most as is_full
-        from unnest(ids, numbers, limits) as n (total, number, most)
-        join headrace.bucket b on b.id = n.total
-        order by b.id
-        for no key update of b
-    ), changed as (
-        update headrace.bucket b set used = b.used + l.number
-        from locked l
-        where b.id = l.id and not exists (select from locked o where o.is_full)
-        returning b.id
-    )
-    select count(*) into counted from changed;
+    -- Each is locked when it is changed, one after the other, and looked at as it is then.
+    update headrace.bucket b set used = b.used + n.number
+    from (
+        select u.total, u.number, u.most
+        from unnest(ids, numbers, limits) as u (total, number, most) order by u.total offset 0
+    ) n
+    where b.id = n.total and (n.most is null or b.used + n.number <= n.most);
+    get diagnostics counted = row_count;
     return counted = cardinality(ids);
 end
 $$;
@@ -391,15 +379,14 @@ begin
         returning case when b.is_awaited then array[b.id] end into awaited;
         return coalesce(awaited, '{}');
     end if;
-    with locked as materialized (
-        select b.id, n.number
-        from unnest(ids, numbers) as n (total, number)
-        join headrace.bucket b on b.id = n.total
-        order by b.id
-        for no key update of b
-    ), changed as (
-        update headrace.bucket b set used = b.used - l.number
-        from locked l where b.id = l.id
+    -- One after the other, in their order.
+    with changed as (
+        update headrace.bucket b set used = b.used - n.number
+        from (
+            select u.total, u.number
+            from unnest(ids, numbers) as u (total, number) order by u.total offset 0
+        ) n
+        where b.id = n.total
         returning b.id, b.is_awaited
     )
     select coalesce(array_agg(c.id), '{}') into awaited from changed c where c.is_awaited;
@@ -466,8 +453,8 @@ $$;
 -- locked before; whoever has locked some already passes over items of which somebody else has one.
 create function headrace.take_in_line(
     queue_id integer, wanted integer, rule_version integer,
-    out items bigint[], out givers integer[], out full_ones integer[], out unbound integer[],
-    out is_passed_over boolean
+    out items bigint[], out spots tid[], out givers integer[], out full_ones integer[],
+    out unbound integer[], out is_passed_over boolean
 ) language plpgsql as $$
 declare
     page integer := greatest(wanted, 50);
@@ -475,6 +462,7 @@ declare
     last_position bigint := -9223372036854775808;
     has_totals boolean := false;
     entry record;
+    spot tid;
     looked integer;
     homes integer[];
     totals integer[];
@@ -485,6 +473,7 @@ declare
     full_now integer[];
 begin
     items := '{}';
+    spots := '{}';
     givers := '{}';
     full_ones := '{}';
     unbound := '{}';
@@ -541,13 +530,14 @@ begin
                 full_ones := full_ones || full_now;
                 continue;
             end if;
-            perform from headrace.item i where i.id = entry.id and i.state = 1
+            select i.ctid into spot from headrace.item i where i.id = entry.id and i.state = 1
             for no key update skip locked;
             continue when not found;
             update headrace.bucket t set used = t.used + 1
             from headrace.bounds_of(queue_id, array[entry.channel], rule_version) b
             where t.id = any(b.counted);
             items := items || entry.id;
+            spots := spots || spot;
             givers := givers || entry.channel;
             exit when cardinality(items) = wanted;
         end loop;
@@ -564,12 +554,7 @@ create function headrace.claim_in_line(
     claimer text, keeps_counts boolean, sign integer, takes_any boolean, moment bigint,
     rules integer, is_tight boolean
 ) returns table (
-    answer text, next_due bigint, clock bigint, line text,
-    id bigint, payload text, format smallint, subject text, priority integer, state smallint,
-    "position" bigint, next_execution bigint, waiting_since bigint, created_at bigint,
-    attempts integer, crashes integer, iterations integer, last_iteration bigint, headers text,
-    overrides text, token text, lease_until bigint, claimed_at bigint, worker text, error text,
-    successor text, key_values text
+    answer text, next_due bigint, clock bigint, line text, items text
 ) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set jit = off as $$
@@ -578,6 +563,7 @@ declare
     target headrace.queue;
     promoted bigint := 0;
     chosen bigint[] := '{}';
+    spots tid[] := '{}';
     givers integer[] := '{}';
     full_ones integer[] := '{}';
     unbound integer[] := '{}';
@@ -607,14 +593,15 @@ begin
             promoted := headrace.promote_items(target.id, sign, moment);
         end if;
         if is_tight then
-            select t.items, t.givers, t.full_ones, t.unbound, t.is_passed_over
-            into chosen, givers, full_ones, unbound, is_passed_over
+            select t.items, t.spots, t.givers, t.full_ones, t.unbound, t.is_passed_over
+            into chosen, spots, givers, full_ones, unbound, is_passed_over
             from headrace.take_in_line(target.id, most, rules) t;
         else
-            select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.channel), '{}')
-            into chosen, givers
+            select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.ctid), '{}'),
+                   coalesce(array_agg(c.channel), '{}')
+            into chosen, spots, givers
             from (
-                select i.id, i.channel from headrace.item i
+                select i.id, i.ctid, i.channel from headrace.item i
                 where i.queue = target.id and i.state = 1
                 order by i.rank, i.position limit most
                 for no key update skip locked
@@ -659,6 +646,7 @@ begin
             perform headrace.count_in(target.id, givers, 0);
         end if;
         chosen := '{}';
+        spots := '{}';
     elsif is_tight and cardinality(chosen) < most then
         perform headrace.wait_for_totals(target.id, full_ones);
         if is_passed_over then
@@ -672,23 +660,11 @@ begin
                 cardinality(chosen));
     end if;
     return query
-    select word, due, moment, coalesce(named, array_to_string(chosen, ',')), i.*, null::text
-    from (select) one left join (select * from headrace.no_item) i on true;
+    select word, due, moment, coalesce(named, array_to_string(chosen, ',')),
+           headrace.hand_out(spots, claim_token, claimer, moment, lease);
     if cardinality(chosen) = 0 then
         return;
     end if;
-    return query
-    update headrace.item i
-    set state = 2, attempts = i.attempts + 1, token = claim_token, worker = claimer,
-        claimed_at = moment,
-        lease_until = moment
-            + coalesce(((i.overrides::json ->> 'timeout')::numeric * 1000)::bigint, lease)
-    where i.id = any(chosen)
-    returning null::text, null::bigint, null::bigint, null::text,
-              i.id, i.payload, i.format, i.subject, i.priority, i.state,
-              i.position, i.next_execution, i.waiting_since, i.created_at, i.attempts,
-              i.crashes, i.iterations, i.last_iteration, i.headers, i.overrides, i.token,
-              i.lease_until, i.claimed_at, i.worker, i.error, i.successor, i.key_values;
     if rules > 0 and not is_tight then
         -- Late, so that nobody waits for the rest. Others may have been faster.
         if not headrace.count_out(counts.ids, counts.numbers, counts.limits) then
@@ -701,11 +677,12 @@ end
 $$;
 
 -- See headrace.complete_items: the same where rules are about what is out. Also says which queues are
--- to be woken, * if somebody waits without one, by rows with the id -2.
+-- to be woken, divided by U+001E, * if somebody waits without one. It is the error HR002 if it is not
+-- known what they say of one of the items.
 create function headrace.complete_counted(
     target integer, queue_version integer, claim_tokens text[], items bigint[],
     keeps_counts boolean, receipt uuid, listener text
-) returns table (id bigint, woken text) language plpgsql
+) returns table (done text, woken text) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     known headrace.queue;
@@ -718,48 +695,45 @@ begin
     select * into known from headrace.queue q
     where q.id = target and q.version = queue_version and q.is_live;
     if not found then
-        return query select -1::bigint, null::text;
         return;
     end if;
     -- Nobody must wait for the disk while we have the totals: the client does so afterwards.
     perform set_config('synchronous_commit', 'off', true);
-    begin
-        with d as (
-            delete from headrace.item i
-            where i.id = any(items) and i.queue = target
-              and i.token = claim_tokens[
-                  case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]
-              and i.successor is null
-            returning i.id, i.channel
-        )
-        select coalesce(array_agg(d.id), '{}'), array_agg(d.channel) into gone, homes from d;
-        awaited := headrace.count_in(target, homes, known.limits);
-        if awaited is null then
-            raise exception 'unbound' using errcode = 'HR001';
-        end if;
-    exception when sqlstate 'HR001' then
-        return query select -1::bigint, null::text;
-        return;
-    end;
+    with d as (
+        delete from headrace.item i
+        where i.id = any(items) and i.queue = target
+          and i.token = claim_tokens[
+              case when cardinality(claim_tokens) = 1 then 1 else array_position(items, i.id) end]
+          and i.successor is null
+        returning i.id, i.channel
+    )
+    select coalesce(array_agg(d.id), '{}'), array_agg(d.channel) into gone, homes from d;
+    awaited := headrace.count_in(target, homes, known.limits);
+    if awaited is null then
+        raise exception 'it is not known what rules say of them' using errcode = 'HR002';
+    end if;
+    done := array_to_string(gone, E'\x1e');
     insert into headrace.tally (queue, id, at, ids, active, processed)
-    values (target, receipt, headrace.clock(), array_to_string(gone, E'\x1e'),
+    values (target, receipt, headrace.clock(), done,
             case when keeps_counts then -cardinality(gone) else 0 end,
             case when keeps_counts then cardinality(gone) else 0 end);
-    return query select u.id, null::text from unnest(gone) as u (id);
-    if cardinality(awaited) = 0 then
-        return;
+    if cardinality(awaited) > 0 then
+        -- A statement of its own: who began to wait before we had the lock is seen now.
+        with ended as (
+            delete from headrace.limit_wait w where w.bucket = any(awaited) returning w.queue
+        )
+        select array_agg(distinct coalesce((select q.name from headrace.queue q
+                                            where q.id = e.queue), '*'))
+        into names from ended e;
+        update headrace.bucket b set is_awaited = false where b.id = any(awaited);
+        woken := array_to_string(names, E'\x1e');
+        perform pg_notify(listener, 'queue/' || n.name) from unnest(names) as n (name)
+        where listener is not null
+          and exists (select from headrace.waiter where until > headrace.clock());
     end if;
-    -- A statement of its own: who began to wait before we had the lock is seen now.
-    with ended as (
-        delete from headrace.limit_wait w where w.bucket = any(awaited) returning w.queue
-    )
-    select array_agg(distinct coalesce((select q.name from headrace.queue q where q.id = e.queue),
-                                       '*'))
-    into names from ended e;
-    update headrace.bucket b set is_awaited = false where b.id = any(awaited);
-    return query select -2::bigint, n.name from unnest(names) as n (name);
-    perform pg_notify(listener, 'queue/' || n.name) from unnest(names) as n (name)
-    where listener is not null
-      and exists (select from headrace.waiter where until > headrace.clock());
+    if cardinality(gone) = cardinality(items) then
+        done := 'all';
+    end if;
+    return next;
 end
 $$;
