@@ -63,6 +63,16 @@ def postgres() -> Iterator[PrivatePostgres]:
         yield server
 
 
+@pytest.fixture
+def lazy_disk(postgres: PrivatePostgres) -> Iterator[None]:
+    """What nobody waits for stays in memory for long."""
+    postgres.execute("alter system set wal_writer_delay = '10s'")
+    postgres.execute("select pg_reload_conf()")
+    yield
+    postgres.execute("alter system reset wal_writer_delay")
+    postgres.execute("select pg_reload_conf()")
+
+
 @pytest.fixture(scope="session")
 def schemas(postgres: PrivatePostgres) -> Iterator[Schemas]:
     """The schemas of that server."""

@@ -1,7 +1,6 @@
 """Limits on PostgreSQL: what one statement counts, and what others count meanwhile."""
 
 import threading
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -17,16 +16,6 @@ WAYS = pytest.mark.parametrize(
     ids=["no channels", "by turns", "in line"],
 )
 SELECTS = pytest.mark.parametrize("select", [Query(), None], ids=["by turns", "in line"])
-
-
-@pytest.fixture
-def lazy_disk(postgres: PrivatePostgres) -> Iterator[None]:
-    """What nobody waits for stays in memory for long."""
-    postgres.execute("alter system set wal_writer_delay = '10s'")
-    postgres.execute("select pg_reload_conf()")
-    yield
-    postgres.execute("alter system reset wal_writer_delay")
-    postgres.execute("select pg_reload_conf()")
 
 
 def used(postgres: PrivatePostgres, schema: str) -> list[int]:

@@ -16,6 +16,7 @@ from faults.queue_scenes import IN_TRANSACTION, QUEUE_SCENES, claim, ids, run, t
 from faults.waiting import until
 from headrace.contract.items import Outcome
 from headrace.model.items import State
+from headrace.testing.postgres import PrivatePostgres
 
 
 def lose(
@@ -137,3 +138,20 @@ def test_claim_is_found_although_the_queue_was_paused(postgres_url: str, proxy: 
         )
         items = run(direct, "items", "stage", State.ACTIVE, 0, 1000)
         assert answer == [text(item.id) for item in items] != []
+
+
+@pytest.mark.usefixtures("lazy_disk")
+def test_a_push_that_is_found_to_be_done_is_on_the_disk(
+    postgres: PrivatePostgres, postgres_url: str, proxy: Proxy
+) -> None:
+    """Somebody waits for it, so it was committed before it was on the disk, and its answer lost."""
+    with headrace.connect(postgres_url) as direct:
+        direct.queue("q").push(0)
+        waiter = direct._store.waiter("queue/q")
+        waiter.wait(0.0)
+        [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
+        lose(postgres_url, proxy, lambda hr: hr.queue("q").push(1), lambda: None)
+        found = postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'")
+        waiter.close()
+        assert found == [(True,)]
+        assert [item.payload for item in direct.queue("q").claim(9)] == [0, 1]

@@ -403,6 +403,22 @@ MUTANTS = (
         (SqlPatch("sqlite", "complete_items", "and token = :token and", "and"),),
     ),
     Mutant(
+        "a push that somebody waits for is not on the disk",
+        ("tests/drivers/test_postgres_pushes.py", "on_the_disk_when_it_returns and one"),
+        (
+            Patch(
+                f"{POSTGRES}.item_pushes:_push",
+                'if rows and rows[0]["is_under_way"] and behind is None:',
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "who waits for a push waits for the disk",
+        ("tests/drivers/test_postgres_pushes.py", "need_not_wait_for_the_disk and one"),
+        (SchemaPatch("postgres", "return receipt is not null;", "return false;"),),
+    ),
+    Mutant(
         "claims run ahead of slow handlers",
         ("tests/worker/test_worker_ahead.py", "slow_handlers and memory"),
         (
@@ -419,8 +435,8 @@ MUTANTS = (
         (
             Patch(
                 "headrace.worker.claiming:Intake._compare",
-                "is_hungry and not self.buffer and",
-                "",
+                "is_faster and wanted() > 0",
+                "True",
             ),
         ),
     ),
@@ -610,14 +626,8 @@ MUTANTS = (
         (
             SchemaPatch(
                 "postgres",
-                "    values (queue_id, receipt, moment, case when receipt is not null then done end,\n"
-                "            planned, pending, planned + pending);\n"
-                "    return next done;\n"
-                "    perform pg_notify(channel",
-                "    values (queue_id, null, moment, done,\n"
-                "            planned, pending, planned + pending);\n"
-                "    return next done;\n"
-                "    perform pg_notify(channel",
+                "values (queue_id, receipt, moment, case when receipt is not null then done end,",
+                "values (queue_id, null, moment, done,",
             ),
         ),
     ),
@@ -1164,7 +1174,7 @@ MUTANTS = (
     Mutant(
         "what is counted does not wait for the disk",
         ("tests/drivers/test_postgres_limits.py", "on_the_disk"),
-        (Patch(f"{POSTGRES}.limited:flush", "if store.is_safe else", "if False else"),),
+        (Patch(f"{POSTGRES}.disk:flush", "if store.is_safe else", "if False else"),),
     ),
     Mutant(
         "a claim by turns that has waited for a total does not look at it anew",

@@ -211,22 +211,24 @@ class Intake:
                 return None
             since = monotonic()
             taking = self._store.run(self._store.claim_items(take))
-            self._compare(since, is_hungry=wanted() > 0, is_full=len(taking.items) >= count)
+            self._compare(since, wanted, is_full=len(taking.items) >= count)
             if taking.items:
                 self._take_in(self._holds.add(taking, since))
         finally:
             self._holds.end_claim()
         return taking
 
-    def _compare(self, since: float, *, is_hungry: bool, is_full: bool) -> None:
+    def _compare(self, since: float, wanted: Callable[[], int], *, is_full: bool) -> None:
         """Find out who waits for whom: the last chunk is worked off, and that took no longer than
         the claim of the next one, sent at ``since``."""
-        now = monotonic()
-        is_faster = is_hungry and not self.buffer and since - self._taken_at <= now - since
         # Where no other process does the work, a claim ahead would take its time from handlers.
-        is_allowed = self.chunk > 1 and self._store.capabilities.is_served
-        self._is_outrun = is_full and is_faster and is_allowed
-        self._taken_at = now if is_full else LONG_AGO
+        if not is_full or self.chunk == 1 or not self._store.capabilities.is_served:
+            self._taken_at = LONG_AGO
+            return
+        now = monotonic()
+        is_faster = not self.buffer and since - self._taken_at <= now - since
+        self._is_outrun = is_faster and wanted() > 0
+        self._taken_at = now
 
     def _take_in(self, entries: list[Entry]) -> None:
         self.buffer.extend(entries)

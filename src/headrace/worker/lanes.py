@@ -136,7 +136,8 @@ class ThreadLanes:
 
     def _tell(self) -> None:
         """Wake a lane for each item, and if that is not enough, one who claims next."""
-        self._turn.notify(max(len(self._intake.buffer), 1))
+        if self._idle:
+            self._turn.notify(max(len(self._intake.buffer), 1))
 
     def _send_scout(self) -> None:
         """Let somebody else lead, and claim ahead."""

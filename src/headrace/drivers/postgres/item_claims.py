@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Steps
 from headrace.drivers.postgres import in_turn, limited
+from headrace.drivers.postgres.disk import flush, flush_now
 from headrace.drivers.postgres.handed import Claim, items_in
 from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
 from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, earlier, found, read
@@ -88,7 +89,7 @@ def claim_at_once(
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]
             due = min((time for time in times if time is not None), default=None)
-        return taking(queue._replace(now=now), items, due)
+        return taking(queue, items, due, now)
 
     return steps
 
@@ -151,6 +152,9 @@ def _claim(
         **common, floor_rank=floor_rank, floor_position=floor_position
     )
 
+    if not rules.version:
+        return limited.rows_of((yield Whole((statement,))))
+
     def attempt(_: bool, behind: Statement | None) -> Steps[list[Any]]:
         return limited.rows_of((yield Whole((statement,), behind)))
 
@@ -201,7 +205,8 @@ def complete_at_once(
             gone = yield from _complete(store, queue, tokens, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from earlier(store, queue, receipt)).done}
-            yield from limited.flush_now(store, queue)
+            if queue.limits:
+                yield from flush_now(store)
         if gone is not None and len(gone) == len(ids):
             return [Settled(id, "completed") for id in ids]
         left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
@@ -238,14 +243,15 @@ def _complete(
         if rules is None or rules.limits.has(queue.name, "enqueued"):
             return None
         statement = store.sql.complete_counted(**common, channel=store.wakes.hinted)
-        behind = limited.flush(store)
+        behind = flush(store)
     else:
         statement, behind = store.sql.complete_at_once(**common), None
     answer = yield Whole((statement,), behind)
     if answer is None:
         # Sent before, and done then.
         done = {id for id, _ in (yield from found(store, receipt)).done}
-        yield from limited.flush_now(store, queue)
+        if queue.limits:
+            yield from flush_now(store)
         return done
     [rows] = answer
     if not rows:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contract.items import Note, PushCall, Pushed, PushOutcome, Skip
 from headrace.contract.op import Steps
+from headrace.drivers.postgres.disk import flush, flush_now
 from headrace.drivers.postgres.receipts import (
     MOST_ON_A_RECEIPT,
     OTHER,
@@ -37,13 +38,10 @@ def push_at_once(
     store: PostgresStore, calls: Sequence[PushCall]
 ) -> Callable[[], Steps[list[PushOutcome]]] | None:
     """The steps of a push, if all calls only add to one queue."""
-    queues = {call.queue for call in calls}
-    documents = [document for call in calls for document in call.documents]
-    is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
-    homes = {document.key_values is None for document in documents}
-    if not is_simple or len(homes) != 1 or any(map(is_updateable, documents)):
+    documents = _documents(calls)
+    if documents is None:
         return None
-    [name] = queues
+    name = calls[0].queue
     has_receipt = len(documents) <= MOST_ON_A_RECEIPT
     receipts: list[str] = []
     runs = 0
@@ -87,11 +85,29 @@ def push_at_once(
     return steps
 
 
+def _documents(calls: Sequence[PushCall]) -> Sequence[Document] | None:
+    """What is pushed, unless there is more to it than to add it to one queue."""
+    if len(calls) == 1 and len(calls[0].documents) == 1:
+        # Most are like this, and for them all that is below would be a good part of the work.
+        [call] = calls
+        [document] = call.documents
+        is_simple = call.mode == "push" and call.key is None
+        return call.documents if is_simple and not is_updateable(document) else None
+    documents = [document for call in calls for document in call.documents]
+    queues = {call.queue for call in calls}
+    is_simple = len(queues) == 1 and all(call.mode == "push" and call.key is None for call in calls)
+    homes = {document.key_values is None for document in documents}
+    if not is_simple or len(homes) != 1 or any(map(is_updateable, documents)):
+        return None
+    return documents
+
+
 def _can_push(store: PostgresStore, queue: QueueRow, documents: Sequence[Document]) -> bool:
-    is_unique = queue.settings.unique != "live"
+    settings = queue.settings
+    is_unique = settings.unique != "live"
     has_subjects = is_unique and any(document.subject is not None for document in documents)
     is_known = queue.info.has_channels or documents[0].key_values is None
-    is_counted = queue.settings.metrics and not queue.settings.is_limited
+    is_counted = settings.metrics and not settings.is_limited
     return is_known and is_counted and not has_subjects and not _is_limited(store, queue)
 
 
@@ -108,12 +124,22 @@ def _push(
 ) -> Steps[Receipt | None]:
     """The ids and subjects of new items; None if the queue has changed."""
     statement = push_statement(store, queue, documents, receipt)
-    # Without a receipt it is a transaction, that can be asked about by its number.
-    answer = (yield Whole((statement,))) if receipt else (yield (statement,))
-    if answer is None:
-        # Sent before, and done then.
-        return (yield from found(store, receipt))
-    [rows] = answer
+    if receipt is None:
+        # It is a transaction, that can be asked about by its number.
+        [rows] = yield (statement,)
+    else:
+        # While somebody waits, it is not on the disk by itself.
+        behind = flush(store) if store.known.are_awaited else None
+        answer = yield Whole((statement,), behind)
+        if answer is None:
+            # Sent before, and done then.
+            pushed = yield from found(store, receipt)
+            yield from flush_now(store)
+            return pushed
+        [rows] = answer
+        if rows and rows[0]["is_under_way"] and behind is None:
+            yield from flush_now(store)
+        store.known.are_awaited = bool(rows and rows[0]["is_under_way"])
     if not rows:
         return None
     pushed = read(rows[0]["appended"])
@@ -158,7 +184,14 @@ def push_statement(
         return store.sql.push_one_at_once(
             **common,
             rank=-rank_of(discipline, document.priority),
-            **{field: getattr(document, field) for field in _FIELDS},
+            payload=document.payload,
+            format=document.format,
+            subject=document.subject,
+            priority=document.priority,
+            due=document.due,
+            delay=document.delay,
+            headers=document.headers,
+            overrides=document.overrides,
         )
     return store.sql.push_at_once(**common, **_columns(queue, documents))
 

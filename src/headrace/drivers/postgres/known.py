@@ -33,6 +33,8 @@ class Known:
         self.walks = Walks()
         # Until when claims on queues expect that totals have hardly any room.
         self.tight: dict[int, float] = {}
+        # Whether somebody waited for what was pushed last.
+        self.are_awaited = False
         # Queues whose last claim got something.
         self.busy: set[int] = set()
         self._selections: dict[tuple[int, int, str], Selection | None] = {}
@@ -75,7 +77,9 @@ class Known:
         self, queue: QueueRow, items: Sequence[ItemState], most: int, seconds: float
     ) -> None:
         """Remember how far a claim has come, and how long it took."""
-        floor = self._floors.setdefault(queue.name, Floor())
+        floor = self._floors.get(queue.name)
+        if floor is None:
+            floor = self._floors[queue.name] = Floor()
         if len(items) < most:
             floor.reset()
             return

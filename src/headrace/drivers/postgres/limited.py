@@ -19,6 +19,7 @@ import msgspec
 
 from headrace.contract.op import Steps
 from headrace.drivers.postgres.alone import each_alone
+from headrace.drivers.postgres.disk import flush, flush_now
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Statement, Whole
@@ -78,7 +79,7 @@ def claim(
             if rules.version and rows and rows[0]["items"] is not None:
                 known.busy.add(queue.id)
                 if behind is None:
-                    yield from flush_now(store, queue)
+                    yield from flush_now(store)
             else:
                 known.busy.discard(queue.id)
             return rows
@@ -121,15 +122,3 @@ def _written(bounds: Bounds) -> dict[str, list[Any]]:
         "checked": [bound.bucket.name if bound.limit > 0 else None for bound in checked],
         "most": [bound.limit for bound in checked],
     }
-
-
-def flush(store: PostgresStore) -> Statement | None:
-    """Waits until what was done before is on the disk, if that matters."""
-    return store.sql.flush() if store.is_safe else None
-
-
-def flush_now(store: PostgresStore, queue: QueueRow) -> Steps[None]:
-    """The same by itself, where rules may be about the queue."""
-    statement = flush(store)
-    if statement is not None and queue.limits:
-        yield Whole((statement,))

@@ -13,8 +13,8 @@ operation needs one connection and soon gives it back.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
@@ -28,15 +28,15 @@ class Pool:
 
     def __init__(self, connect: Callable[[], AnyConnection], size: int) -> None:
         self._connect = connect
-        self._places = threading.BoundedSemaphore(size)
-        self._lasting_places = threading.BoundedSemaphore(size)
+        self._places = _places(size)
+        self._lasting_places = _places(size)
         self._idle: list[AnyConnection] = []
         self._is_closed = False
 
     def take(self, *, is_lasting: bool = False) -> AnyConnection:
         """Wait for a place, and get an idle connection or a new one."""
         places = self._lasting_places if is_lasting else self._places
-        places.acquire()
+        places.get()
         try:
             return self._idle.pop()
         except IndexError:
@@ -44,7 +44,7 @@ class Pool:
         try:
             return self._connect()
         except BaseException:
-            places.release()
+            places.put(None)
             raise
 
     def give(self, connection: AnyConnection, *, is_good: bool, is_lasting: bool = False) -> None:
@@ -58,7 +58,7 @@ class Pool:
         if self._is_closed:
             # Looked at last: whoever closes the pool at this moment sees our connection, or we do.
             self._close_idle()
-        (self._lasting_places if is_lasting else self._places).release()
+        (self._lasting_places if is_lasting else self._places).put(None)
 
     def close(self) -> None:
         """Close what is idle, and from now on what comes back."""
@@ -72,6 +72,15 @@ class Pool:
             except IndexError:
                 return
             connection.close()
+
+
+def _places(size: int) -> SimpleQueue[None]:
+    """So many places: a semaphore of the standard library does in Python what this does in C, and
+    every operation takes one and gives it back."""
+    places: SimpleQueue[None] = SimpleQueue()
+    for _ in range(size):
+        places.put(None)
+    return places
 
 
 class AsyncPool:

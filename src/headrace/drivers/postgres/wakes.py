@@ -114,16 +114,19 @@ class Listener:
         return self.keep() or is_ours
 
     def keep(self) -> bool:
+        now = time.monotonic()
         try:
-            if time.monotonic() > self._renew_at:
+            if now > self._renew_at:
                 send(self._connection, (self._sql.keep_waiter(id=self._id, ttl=TTL_MS),))
-                self._renew_at = time.monotonic() + RENEW_SECONDS
+                self._renew_at = now + RENEW_SECONDS
         except psycopg.Error as error:
             raise OSError(str(error)) from error
-        if not self._is_proven and time.monotonic() > self._prove_at:
-            self._prove_at = time.monotonic() + PROVE_AGAIN
+        if not self._is_proven and now > self._prove_at:
+            self._prove_at = now + PROVE_AGAIN
             # It may be an event loop that waits here.
             threading.Thread(target=self._prove, name="headrace-proof", daemon=True).start()
+        if not self._overheard:
+            return False
         overheard, self._overheard = self._overheard, []
         return self._hear(overheard)
 

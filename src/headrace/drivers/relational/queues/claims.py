@@ -358,13 +358,15 @@ def refused(queue: QueueRow, take: Take) -> Taking | None:
     return None
 
 
-def taking(queue: QueueRow, items: Sequence[ItemState], due: int | None) -> Taking:
-    """The answer to a claim."""
+def taking(
+    queue: QueueRow, items: Sequence[ItemState], due: int | None, now: int | None = None
+) -> Taking:
+    """The answer to a claim, made when the queue was read or later."""
     return Taking(
         state="claimed" if items else "empty",
         items=tuple(items),
         version=queue.info.version,
-        now=queue.now,
+        now=queue.now if now is None else now,
         next_due=due,
     )
 

@@ -18,25 +18,25 @@ from headrace.claim_next(:proc, :token, :most, :max_bytes, :known, :now::bigint)
 
 -- name: push_at_once
 -- Push new documents; answers nothing if the queue is not as it was known.
-select appended
+select done as appended, is_under_way
 from headrace.push_items(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
-    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides) as appended;
+    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
 -- name: push_to_channels
 -- Push new documents to channels; answers nothing if the queue is not as it was known.
-select appended
+select done as appended, is_under_way
 from headrace.push_to_channels(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel, :names, :homes,
-    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides) as appended;
+    :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
 -- name: push_one_at_once
 -- Push one new document; answers nothing if the queue is not as it was known.
-select appended
+select done as appended, is_under_way
 from headrace.push_item(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
     :rank, :payload, :format::smallint, :subject, :priority, :due::bigint, :delay::bigint,
-    :headers, :overrides) as appended;
+    :headers, :overrides);
 
 -- name: claim_at_once
 -- Claim items; answers nothing if there is no such queue.

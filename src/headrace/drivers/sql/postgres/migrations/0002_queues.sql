@@ -201,23 +201,52 @@ begin
 end
 $$;
 
+-- Here and below void functions are called by an assignment: that is evaluated on the spot, where
+-- PERFORM makes a query of it.
+
+-- Count what was pushed, leave a receipt, and wake who waits for it. They begin at once, while what
+-- was pushed is on its way to the disk: then the answer is true, and the client sees to it that
+-- nobody takes it for pushed before it is there. Without a receipt nobody would know.
+create function headrace.end_push(
+    queue_id integer, queue_name text, receipt uuid, moment bigint, done text, planned bigint,
+    pending bigint, listener text
+) returns boolean language plpgsql as $$
+declare
+    nothing text;
+begin
+    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
+    values (queue_id, receipt, moment, case when receipt is not null then done end,
+            planned, pending, planned + pending);
+    if listener is null or planned + pending = 0
+       or not exists (select from headrace.waiter where until > headrace.clock()) then
+        return false;
+    end if;
+    nothing := pg_notify(listener, 'queue/' || queue_name);
+    if receipt is not null then
+        nothing := set_config('synchronous_commit', 'off', true);
+    end if;
+    return receipt is not null;
+end
+$$;
+
 -- Push new documents to a queue whose settings have a version, in one statement; answers nothing
--- if they have not, else what a receipt says (see headrace.tally), null if all subjects are taken.
+-- if they have not, else what a receipt says (see headrace.tally), null if all subjects are taken,
+-- and whether it may not be on the disk yet (see headrace.end_push).
 -- The documents come column by column, divided by U+001E, nulls as U+0015; a column that ends before
 -- the others goes on with nulls, and numbers that are null are 0.
 create function headrace.push_items(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     ranks text, payloads text, formats text, subjects text, priorities text, dues text,
     delays text, headerses text, overrideses text
-) returns setof text language plpgsql as $$
+) returns table (done text, is_under_way boolean) language plpgsql as $$
 #variable_conflict use_column
 declare
+    nothing text;
     queue_name text;
-    done text;
     planned bigint;
     pending bigint;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
     where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
@@ -257,13 +286,9 @@ begin
     select string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e'),
            count(*) filter (where f.state = 0), count(*) filter (where f.state = 1)
     into done, planned, pending from fresh f;
-    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (queue_id, receipt, moment, case when receipt is not null then done end,
-            planned, pending, planned + pending);
-    return next done;
-    perform pg_notify(channel, 'queue/' || queue_name)
-    where channel is not null
-      and exists (select from headrace.waiter where until > headrace.clock());
+    is_under_way := headrace.end_push(
+        queue_id, queue_name, receipt, moment, done, planned, pending, channel);
+    return next;
 end
 $$;
 
@@ -272,15 +297,15 @@ create function headrace.push_item(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
     item_rank integer, item_payload text, item_format smallint, item_subject text,
     item_priority integer, due bigint, delay bigint, item_headers text, item_overrides text
-) returns setof text language plpgsql as $$
+) returns table (done text, is_under_way boolean) language plpgsql as $$
 #variable_conflict use_column
 declare
+    nothing text;
     queue_name text;
     number bigint;
-    done text;
     is_due boolean;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
     where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
@@ -299,16 +324,11 @@ begin
     on conflict (queue, subject) where i.subject is not null do nothing
     returning i.id into number;
     done := number::text || coalesce(E'\x1f' || item_subject, '');
-    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (queue_id, receipt, moment, done,
-            (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
-            (number is not null)::integer);
-    return next done;
-    if number is not null then
-        perform pg_notify(channel, 'queue/' || queue_name)
-        where channel is not null
-          and exists (select from headrace.waiter where until > headrace.clock());
-    end if;
+    is_under_way := headrace.end_push(
+        queue_id, queue_name, receipt, moment, done,
+        (number is not null and not is_due)::integer, (number is not null and is_due)::integer,
+        channel);
+    return next;
 end
 $$;
 
@@ -333,6 +353,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 set jit = off as $$
 #variable_conflict use_column
 declare
+    nothing text;
     target headrace.queue;
     promoted bigint := 0;
     moved bigint;
@@ -343,7 +364,7 @@ declare
     wanted integer := most;
     has_totals boolean := false;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
     if not found then
         return;
@@ -369,7 +390,7 @@ begin
         end if;
     end if;
     -- What is counted must be on the disk before it is used; the client sees to that.
-    perform set_config('synchronous_commit', 'off', true);
+    nothing := set_config('synchronous_commit', 'off', true);
     perform from headrace.item i
     where i.queue = target.id and i.state = 0 and i.next_execution <= moment and i.channel = 0
     limit 1;
@@ -465,10 +486,11 @@ create function headrace.complete_items(
     keeps_counts boolean, receipt uuid
 ) returns setof text language plpgsql as $$
 declare
+    nothing text;
     done text;
     number bigint;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, target);
+    nothing := pg_advisory_xact_lock_shared(1214603634, target);
     perform from headrace.queue q
     where q.id = target and q.version = queue_version and q.is_live;
     if not found then

@@ -125,19 +125,19 @@ create function headrace.push_to_channels(
     queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint,
     listener text, names text, homes text, ranks text, payloads text, formats text,
     subjects text, priorities text, dues text, delays text, headerses text, overrideses text
-) returns setof text language plpgsql
+) returns table (done text, is_under_way boolean) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
+    nothing text;
     queue_name text;
     forms text[] := string_to_array(names, E'\x1e');
     channels integer[];
     doubtful integer[];
-    done text;
     planned bigint;
     pending bigint;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select q.name into queue_name from headrace.queue q
     where q.id = queue_id and q.version = queue_version and q.is_live;
     if not found then
@@ -172,7 +172,8 @@ begin
     where l.subject is null and l.overrides::json ->> 'updateable' = 'true'
     limit 1;
     if found then
-        return next '-1';
+        done := '-1';
+        return next;
         return;
     end if;
     with fresh as (
@@ -227,13 +228,9 @@ begin
     select string_agg(f.id::text || coalesce(E'\x1f' || f.subject, ''), E'\x1e'),
            count(*) filter (where f.state = 0), count(*) filter (where f.state = 1)
     into done, planned, pending from fresh f;
-    insert into headrace.tally (queue, id, at, ids, planned, pending, entered)
-    values (queue_id, receipt, moment, case when receipt is not null then done end,
-            planned, pending, planned + pending);
-    return next done;
-    perform pg_notify(listener, 'queue/' || queue_name)
-    where listener is not null
-      and exists (select from headrace.waiter where until > headrace.clock());
+    is_under_way := headrace.end_push(
+        queue_id, queue_name, receipt, moment, done, planned, pending, listener);
+    return next;
 end
 $$;
 
@@ -303,6 +300,7 @@ create function headrace.claim_in_turn(
 ) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
+    nothing text;
     target headrace.queue;
     promoted bigint := 0;
     -- How many channels are looked at together, and how many items each of them is to give.
@@ -343,7 +341,7 @@ declare
     -- Where it is counted, unless totals are locked first.
     counts record;
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
     if not found then
         return;
@@ -362,7 +360,7 @@ begin
         return;
     end if;
     -- What is counted must be on the disk before it is used; the client sees to that.
-    perform set_config('synchronous_commit', 'off', true);
+    nothing := set_config('synchronous_commit', 'off', true);
     has_holds := exists (select from headrace.channel_hold h
                          where h.queue = target.id and h.until > moment);
     perform from headrace.item i

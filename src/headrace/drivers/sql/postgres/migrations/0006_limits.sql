@@ -560,6 +560,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 set jit = off as $$
 #variable_conflict use_column
 declare
+    nothing text;
     target headrace.queue;
     promoted bigint := 0;
     chosen bigint[] := '{}';
@@ -574,7 +575,7 @@ declare
     due bigint;
     word text := 'claimed';
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, queue_id);
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
     select * into target from headrace.queue q where q.id = queue_id and q.is_live;
     if not found then
         return;
@@ -586,7 +587,7 @@ begin
         word := 'short';
     else
         -- What is counted must be on the disk before it is used; the client sees to that.
-        perform set_config('synchronous_commit', 'off', true);
+        nothing := set_config('synchronous_commit', 'off', true);
         perform from headrace.item i
         where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
         if found then
@@ -685,20 +686,21 @@ create function headrace.complete_counted(
 ) returns table (done text, woken text) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
+    nothing text;
     known headrace.queue;
     gone bigint[];
     homes integer[];
     awaited integer[];
     names text[];
 begin
-    perform pg_advisory_xact_lock_shared(1214603634, target);
+    nothing := pg_advisory_xact_lock_shared(1214603634, target);
     select * into known from headrace.queue q
     where q.id = target and q.version = queue_version and q.is_live;
     if not found then
         return;
     end if;
     -- Nobody must wait for the disk while we have the totals: the client does so afterwards.
-    perform set_config('synchronous_commit', 'off', true);
+    nothing := set_config('synchronous_commit', 'off', true);
     with d as (
         delete from headrace.item i
         where i.id = any(items) and i.queue = target
