@@ -223,7 +223,7 @@ class Intake:
         the claim of the next one, sent at ``since``."""
         # Where no other process does the work, a claim ahead would take its time from handlers.
         if not is_full or self.chunk == 1 or not self._store.capabilities.is_served:
-            self._taken_at = LONG_AGO
+            self._taken_at, self._is_outrun = LONG_AGO, False
             return
         now = monotonic()
         is_faster = not self.buffer and since - self._taken_at <= now - since
