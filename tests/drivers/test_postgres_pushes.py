@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 
 import headrace
 from headrace.contract.op import Steps
 from headrace.drivers.postgres import item_pushes
+from headrace.errors import OutcomeUnknown
 from headrace.testing.postgres import PrivatePostgres
 
 TIMEOUT = 30
@@ -101,3 +103,31 @@ def test_nobody_waits_and_one_statement_does_it_all(
     queue.push(1)
     assert is_on_disk(postgres, written)
     assert not hr._store.known.are_awaited
+
+
+@pytest.mark.usefixtures("somebody")
+def test_a_push_that_may_not_come_to_the_disk_is_in_doubt(
+    hr: headrace.Headrace, postgres: PrivatePostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was answered, and then the server went away: whether it is there nobody can say."""
+    queue = hr.queue("q")
+    queue.push(0)
+    store = hr._store
+    store.known.are_awaited = False
+    flush_now = item_pushes.flush_now
+    [connection] = store._pool._idle
+    pid = connection.info.backend_pid
+
+    def server_goes(of: Any) -> Steps[None]:
+        postgres.execute(f"select pg_terminate_backend({pid}, {TIMEOUT * 1000})")
+
+        def refuse() -> None:
+            raise psycopg.OperationalError("nobody is there")
+
+        store._pool._connect = refuse
+        yield from flush_now(of)
+
+    monkeypatch.setattr(item_pushes, "flush_now", server_goes)
+    store.patience = 0.1
+    with pytest.raises(OutcomeUnknown):
+        queue.push(1)

@@ -11,13 +11,14 @@ from faults.scene import Client, Scene
 from headrace.client.calls import Call
 from headrace.contract.items import Filter, Outcome, PushCall, Take
 from headrace.contract.values import CommitCall, Part
+from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT
 from headrace.model.failures import Failure
 from headrace.model.items import Document, State
 
 OLD, NEW = '{"is":"old"}', '{"is":"new"}'
-MANY = 201
+MANY = MOST_ON_A_RECEIPT + 1
 """More documents than a receipt lists."""
-ALL = 1000
+ALL = 20 * MANY
 
 
 def run(hr: Client, operation: str, *args: Any) -> Any:

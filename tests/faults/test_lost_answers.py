@@ -12,7 +12,7 @@ import pytest
 
 import headrace
 from faults.proxy import COMMITS, ONLY_COMMIT, Marks, Proxy
-from faults.queue_scenes import IN_TRANSACTION, QUEUE_SCENES, claim, ids, run, text
+from faults.queue_scenes import ALL, IN_TRANSACTION, QUEUE_SCENES, claim, ids, run, text
 from faults.waiting import until
 from headrace.contract.items import Outcome
 from headrace.model.items import State
@@ -43,7 +43,7 @@ def lose(
 
 def settle_all(hr: headrace.Headrace, queue: str) -> None:
     """Somebody claims everything and completes it."""
-    taken = claim(hr, queue, "somebody", 1000)
+    taken = claim(hr, queue, "somebody", ALL)
     said = [Outcome(item=int(id), token="somebody", kind="complete") for id in taken]
     assert all(one.state == "completed" for one in run(hr, "settle", queue, said))
 

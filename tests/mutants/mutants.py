@@ -419,6 +419,17 @@ MUTANTS = (
         (SchemaPatch("postgres", "return receipt is not null;", "return false;"),),
     ),
     Mutant(
+        "a claim under way brings more of a channel that must not run",
+        ("tests/worker/test_worker_ahead.py", "must_not_run and memory"),
+        (
+            Patch(
+                "headrace.worker.claiming:Intake._take_in",
+                "if self._put_off:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
         "claims run ahead of slow handlers",
         ("tests/worker/test_worker_ahead.py", "slow_handlers and memory"),
         (
@@ -431,12 +442,12 @@ MUTANTS = (
     ),
     Mutant(
         "claims run ahead of handlers that are busy",
-        ("tests/worker/test_worker_ahead.py", "quick_handlers and memory"),
+        ("tests/worker/test_worker_ahead.py", "who_is_busy and memory"),
         (
             Patch(
                 "headrace.worker.claiming:Intake._compare",
-                "is_faster and wanted() > 0",
-                "True",
+                "is_faster and self._are_idle()",
+                "is_faster",
             ),
         ),
     ),

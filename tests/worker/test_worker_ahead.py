@@ -1,12 +1,15 @@
 """Claims ahead of handlers: only where handlers would wait for claims otherwise."""
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from workshop import PATIENCE, Gate, Shop, Signal, until
 
-from headrace.worker import claiming
+from headrace import Query
+from headrace.worker import RetryAfter, claiming
 
 CHUNK = 2
 
@@ -21,23 +24,45 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A store that does its work elsewhere, and takes a second for each claim."""
-    clock = Clock()
-    store: Any = shop.hr._store
-    run = store.run
+class Claims:
+    """The claims of a worker on a store that does its work elsewhere, each of a second."""
 
-    def run_slowly(op: Any) -> Any:
-        answer = run(op)
-        if op.name == "claim_items":
-            clock.now += 1.0
+    def __init__(self, shop: Shop, clock: Clock) -> None:
+        self.answered = 0
+        self.by: list[str] = []
+        self.before: dict[int, Callable[[], object]] = {}
+        self._clock = clock
+        store: Any = shop.hr._store
+        self._run = store.run
+        store.run = self.run
+        store.capabilities = replace(store.capabilities, is_served=True)
+
+    def run(self, op: Any) -> Any:
+        if op.name != "claim_items":
+            return self._run(op)
+        number = len(self.by)
+        self.by.append(threading.current_thread().name)
+        try:
+            answer = self._run(op)
+            self.before.get(number, lambda: None)()
+        except BaseException:
+            op.accept()
+            raise
+        self._clock.now += 1.0
+        self.answered += 1
         return answer
 
-    monkeypatch.setattr(store, "run", run_slowly)
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
     monkeypatch.setattr(claiming, "monotonic", clock)
-    store.capabilities = replace(store.capabilities, is_served=True)
     return clock
+
+
+@pytest.fixture
+def claims(shop: Shop, clock: Clock) -> Claims:
+    return Claims(shop, clock)
 
 
 def handler_of(clock: Clock, gate: Gate, seconds: float, *, is_async: bool) -> Any:
@@ -54,120 +79,190 @@ def handler_of(clock: Clock, gate: Gate, seconds: float, *, is_async: bool) -> A
     return ahandle if is_async else handle
 
 
+def at_rest(worker: Any) -> None:
+    """Wait until nobody claims, nor will before a handler ends."""
+    intake = worker._engine.intake
+    until(lambda: not intake.may_run_ahead and not intake._leading.locked(), "the end of claims")
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_quick_handlers_find_the_next_chunk_claimed(
-    shop: Shop, clock: Clock, is_async: bool
+    shop: Shop, clock: Clock, claims: Claims, is_async: bool
 ) -> None:
     """Handlers were done with the first chunk before the second could be claimed: so the third
     is claimed while the second is in their hands, and no fourth as long as it is."""
     gate = Gate()
     shop.push(*range(5 * CHUNK))
-    shop.work(handler_of(clock, gate, 0.0, is_async=is_async), chunk=CHUNK)
+    worker = shop.work(handler_of(clock, gate, 0.0, is_async=is_async), chunk=CHUNK)
     gate.arrived.wait()
-    until(lambda: shop.counts.active == 2 * CHUNK, "a chunk that was claimed ahead")
-    assert len(shop.claim(5 * CHUNK)) == 2 * CHUNK
+    until(lambda: claims.answered == 3, "a chunk that was claimed ahead")
+    at_rest(worker)
+    assert claims.answered == 3
+    until(lambda: shop.counts.active == 2 * CHUNK, "the end of the first chunk")
     gate.open()
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_slow_handlers_hold_no_more_than_a_chunk(shop: Shop, clock: Clock, is_async: bool) -> None:
+def test_slow_handlers_hold_no_more_than_a_chunk(
+    shop: Shop, clock: Clock, claims: Claims, is_async: bool
+) -> None:
     """A chunk takes them longer than a claim: whatever they have not begun is better off with
     other workers."""
     gate = Gate()
     shop.push(*range(5 * CHUNK))
-    shop.work(handler_of(clock, gate, 1.0, is_async=is_async), chunk=CHUNK)
+    worker = shop.work(handler_of(clock, gate, 1.0, is_async=is_async), chunk=CHUNK)
     gate.arrived.wait()
-    assert len(shop.claim(5 * CHUNK)) == 3 * CHUNK
+    at_rest(worker)
+    assert claims.answered == 2
+    until(lambda: shop.counts.active == CHUNK, "the end of the first chunk")
     gate.open()
 
 
-def test_a_chunk_of_one_holds_nothing_back(shop: Shop, clock: Clock) -> None:
+def test_a_chunk_of_one_holds_nothing_back(shop: Shop, clock: Clock, claims: Claims) -> None:
     gate = Gate()
     shop.push(*range(5 * CHUNK))
-    shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=1)
+    worker = shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=1)
     gate.arrived.wait()
-    assert len(shop.claim(5 * CHUNK)) == 5 * CHUNK - CHUNK - 1
+    at_rest(worker)
+    assert claims.answered == CHUNK + 1
     gate.open()
 
 
-def test_what_is_claimed_ahead_is_handled_in_order(shop: Shop, clock: Clock) -> None:
+def test_who_is_busy_is_not_run_ahead_of(shop: Shop, clock: Clock, claims: Claims) -> None:
+    """All of the last chunk was begun, but not all is done: that may take long."""
+    gate, is_last = Gate(), threading.Event()
+
+    def handle(item: Any) -> None:
+        if item.payload == 2 * CHUNK - 1:
+            is_last.set()
+            gate(item.payload)
+
+    # The answer to the claim ahead comes when there is nothing left to begin.
+    claims.before[2] = lambda: is_last.wait(PATIENCE)
+    shop.push(*range(5 * CHUNK))
+    worker = shop.work(handle, chunk=CHUNK)
+    gate.arrived.wait()
+    until(lambda: claims.answered == 3, "a chunk that was claimed ahead")
+    at_rest(worker)
+    assert claims.answered == 3
+    gate.open()
+
+
+def test_what_is_claimed_ahead_is_handled_in_order(
+    shop: Shop, clock: Clock, claims: Claims
+) -> None:
     seen = Signal()
     shop.push(*range(100))
     shop.work(lambda item: seen(item.payload), chunk=3)
     assert seen.wait(100) == list(range(100))
+    assert any(name.endswith("-ahead") for name in claims.by)
 
 
 def test_nothing_is_claimed_ahead_when_there_was_less_than_a_chunk(
-    shop: Shop, clock: Clock
+    shop: Shop, clock: Clock, claims: Claims
 ) -> None:
     """There is no more, or no room for more: handlers wait for it to come, not for the claim."""
     gate = Gate()
     shop.push(*range(CHUNK + 1))
-    shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=CHUNK)
+    worker = shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=CHUNK)
     gate.arrived.wait()
     shop.push(*range(CHUNK))
-    assert len(shop.claim(CHUNK)) == CHUNK
+    at_rest(worker)
+    assert claims.answered == 2
     gate.open()
 
 
-def test_a_pause_hands_back_what_was_claimed_ahead(shop: Shop, clock: Clock) -> None:
+def test_a_pause_hands_back_what_was_claimed_ahead(
+    shop: Shop, clock: Clock, claims: Claims
+) -> None:
     gate = Gate()
     shop.push(*range(5 * CHUNK))
     worker = shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=CHUNK)
     gate.arrived.wait()
-    until(lambda: shop.counts.active == 2 * CHUNK, "a chunk that was claimed ahead")
+    until(lambda: claims.answered == 3, "a chunk that was claimed ahead")
     worker.pause()
     until(lambda: shop.counts.active == 1, "only what runs")
     gate.open()
 
 
-def test_a_claim_ahead_that_fails_is_tried_again(shop: Shop, clock: Clock) -> None:
-    """Nobody waits for it yet; whoever comes to, claims by himself."""
-    gate, seen = Gate(), Signal()
-    shop.push(*range(3 * CHUNK))
+def test_what_comes_of_a_channel_that_must_not_run_is_handed_back(
+    shop: Shop, clock: Clock, claims: Claims
+) -> None:
+    """A handler says so while a claim is under way that brings more of it."""
+    seen, said = Signal(), threading.Event()
 
-    def handle(item: Any) -> None:
-        if item.payload == CHUNK - 1:
-            # The next one is claimed by the lane, and the one behind that ahead of it.
-            gate(item.payload)
+    def handle(item: Any) -> object:
         seen(item.payload)
+        if item.payload != CHUNK:
+            return None
+        said.set()
+        return RetryAfter(delay=3600)
 
-    worker = shop.work(handle, chunk=CHUNK)
-    trouble = Signal()
-    worker.on("error", trouble)
-    gate.arrived.wait()
-    claims = len(shop.valve.ran["claim_items"].seen)
-    run = shop.valve.run
-    failed = Signal()
+    settle = shop.valve.hold("settle")
+    claims.before[2] = lambda: said.wait(PATIENCE)
+    shop.push(*range(5 * CHUNK), channel={"site": "shop"})
+    shop.work(handle, chunk=CHUNK, select=Query())
+    seen.wait_for(lambda all: CHUNK in all)
+    until(lambda: claims.answered >= 3, "a chunk that was claimed ahead")
+    settle.open()
+    until(lambda: shop.counts.active == 0, "all that was handed back")
+    assert seen.seen == list(range(CHUNK + 1))
 
-    def fail_once(op: Any) -> Any:
-        is_ahead = len(shop.valve.ran["claim_items"].seen) == claims + 1 and not failed.seen
-        if op.name == "claim_items" and is_ahead:
-            failed(op.name)
-            op.accept()
+
+def test_a_claim_ahead_that_fails_is_tried_again(shop: Shop, clock: Clock, claims: Claims) -> None:
+    """Nobody waits for it yet; whoever comes to, claims by himself."""
+    seen, trouble = Signal(), Signal()
+
+    def fail() -> None:
+        if claims.by[2].endswith("-ahead"):
             raise OSError("not now")
-        return run(op)
 
-    store: Any = shop.hr._store
-    store.run = fail_once
-    gate.open()
-    assert seen.wait(3 * CHUNK) == list(range(3 * CHUNK))
-    assert failed.wait()
+    claims.before[2] = fail
+    shop.create(lock_duration=0.2)
+    shop.push(*range(3 * CHUNK))
+    worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    worker.on("error", trouble)
+    # Those of the claim that failed come back when it is over.
+    assert set(seen.wait(3 * CHUNK)) == set(range(3 * CHUNK))
     assert trouble.wait()
 
 
-def test_a_listener_of_the_one_who_claims_ahead_may_stop_the_worker(
-    shop: Shop, clock: Clock
-) -> None:
-    """It is inside of the worker, and does not wait for its own end."""
-    gate = Gate()
+def test_who_claims_ahead_may_stop_the_worker(shop: Shop, clock: Clock, claims: Claims) -> None:
+    """A listener is called there: it is inside of the worker, and does not wait for its own end."""
+    seen, stopped = Signal(), Signal()
+
+    def fail() -> None:
+        raise OSError("not now")
+
+    def stop(_: object) -> None:
+        worker.stop()
+        stopped(threading.current_thread().name)
+
+    claims.before[2] = fail
     shop.push(*range(5 * CHUNK))
-    worker = shop.work(handler_of(clock, gate, 0.0, is_async=False), chunk=CHUNK)
-    gate.arrived.wait()
-    until(lambda: shop.counts.active == 2 * CHUNK, "a chunk that was claimed ahead")
+    worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    worker.on("error", stop)
+    [name] = stopped.wait()
+    assert name.endswith("-ahead")
+    assert worker.join(PATIENCE)
     lanes: Any = worker._engine.lanes
-    assert lanes.owns(lanes._scout)
-    gate.open()
-    worker.stop()
     lanes._scout.join(PATIENCE)
     assert not lanes._scout.is_alive()
+    assert worker._engine.intake._waiter is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_whose_scout_has_ended_gets_another(
+    shop: Shop, clock: Clock, claims: Claims
+) -> None:
+    """Whatever has ended it: nobody else would claim."""
+    seen = Signal()
+
+    def end() -> None:
+        raise SystemExit
+
+    claims.before[2] = end
+    shop.create(lock_duration=0.2)
+    shop.push(*range(3 * CHUNK))
+    shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    assert set(seen.wait(3 * CHUNK)) == set(range(3 * CHUNK))

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from headrace.contract.items import Take, Taking
@@ -27,6 +27,10 @@ LONG_AGO = float("-inf")
 # Long before a selection is forgotten.
 REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
+
+
+def _always() -> bool:
+    return True
 
 
 class Wishes(NamedTuple):
@@ -82,7 +86,14 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
+        self._are_idle = _always
+        # Items whose channel must not run now, until the store knows: by that channel.
+        self._put_off: dict[str, Entry] = {}
         self.outbox: Outbox
+
+    def watch(self, are_idle: Callable[[], bool]) -> None:
+        """``are_idle`` says whether no handler runs."""
+        self._are_idle = are_idle
 
     @property
     def may_run_ahead(self) -> bool:
@@ -94,23 +105,30 @@ class Intake:
 
         ``wanted`` says how many could be started at once.
         """
-        with self._leading:
-            try:
-                while not self.buffer and self._switch.may_claim:
-                    self._try(wanted)
-            finally:
-                if self._switch.is_ended:
-                    self._drop_waiter()
+        with self._lead():
+            while not self.buffer and self._switch.may_claim:
+                self._try(wanted)
 
     def run_ahead(self, wanted: Callable[[], int]) -> None:
         """Claim once, without waiting for items."""
-        with self._leading:
+        with self._lead():
             if self.may_run_ahead:
                 self._is_outrun = False
                 self._try(wanted, waits=False)
 
+    @contextlib.contextmanager
+    def _lead(self) -> Iterator[None]:
+        """Be the only one who claims."""
+        with self._leading:
+            try:
+                yield
+            finally:
+                if self._switch.is_ended:
+                    self._drop_waiter()
+
     def hand_back(self) -> None:
         """Give up all that has not been started."""
+        self._is_outrun = False
         entries = []
         # Lanes take from it at the same time.
         with contextlib.suppress(IndexError):
@@ -121,9 +139,14 @@ class Intake:
 
     def put(self, entry: Entry, outcome: Outcome) -> None:
         """Take what became of an item to the outbox."""
-        self.outbox.put(entry, outcome)
-        if type(outcome) is RetryAfter and entry.state.key_values is not None:
-            self._hand_back_channel(entry.state.key_values)
+        channel = entry.state.key_values
+        if type(outcome) is RetryAfter and channel is not None:
+            # Known before the store is told: a claim under way may bring more of it.
+            self._put_off[channel] = entry
+            self.outbox.put(entry, outcome)
+            self._hand_back_channel(channel)
+        else:
+            self.outbox.put(entry, outcome)
 
     def _hand_back_channel(self, channel: str) -> None:
         """Give up what has not been started of a channel that must not run now."""
@@ -209,16 +232,25 @@ class Intake:
             # Looked at only now: who waits for empty hands has seen that a claim is under way.
             if not self._switch.may_claim:
                 return None
+            if self._put_off:
+                self._forget_told()
             since = monotonic()
             taking = self._store.run(self._store.claim_items(take))
-            self._compare(since, wanted, is_full=len(taking.items) >= count)
+            self._compare(since, is_full=len(taking.items) >= count)
             if taking.items:
                 self._take_in(self._holds.add(taking, since))
         finally:
             self._holds.end_claim()
         return taking
 
-    def _compare(self, since: float, wanted: Callable[[], int], *, is_full: bool) -> None:
+    def _forget_told(self) -> None:
+        """Channels of which the store knows by now that they must not run: from here on no claim
+        brings anything of them."""
+        for channel, entry in list(self._put_off.items()):
+            if not entry.is_held and self._put_off.get(channel) is entry:
+                del self._put_off[channel]
+
+    def _compare(self, since: float, *, is_full: bool) -> None:
         """Find out who waits for whom: the last chunk is worked off, and that took no longer than
         the claim of the next one, sent at ``since``."""
         # Where no other process does the work, a claim ahead would take its time from handlers.
@@ -227,10 +259,15 @@ class Intake:
             return
         now = monotonic()
         is_faster = not self.buffer and since - self._taken_at <= now - since
-        self._is_outrun = is_faster and wanted() > 0
+        self._is_outrun = is_faster and self._are_idle()
         self._taken_at = now
 
     def _take_in(self, entries: list[Entry]) -> None:
+        if self._put_off:
+            late = [entry for entry in entries if entry.state.key_values in self._put_off]
+            if late:
+                self.outbox.release(late)
+                entries = [entry for entry in entries if entry not in late]
         self.buffer.extend(entries)
         if not self._switch.may_claim:
             # Whoever has just stopped it found the buffer empty.

@@ -28,6 +28,11 @@ class Entry:
         self.hold = hold
         self.is_finished = self.is_out = self.is_lost = False
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it still is in hand: what was said of it has not come to the store yet."""
+        return self.state.id in self.hold.entries
+
 
 class Hold:
     """The items of one claim that have the same lease."""

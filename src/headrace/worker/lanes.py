@@ -38,6 +38,7 @@ class ThreadLanes:
         self._is_closed = False
         self._scout: threading.Thread | None = None
         self._scouting = threading.Event()
+        intake.watch(lambda: not self._running)
 
     @property
     def busy(self) -> int:
@@ -128,9 +129,7 @@ class ThreadLanes:
         finally:
             with self._turn:
                 self._idle -= 1
-                self._is_led = self._intake.may_run_ahead
-                if self._is_led:
-                    self._send_scout()
+                self._is_led = self._intake.may_run_ahead and self._send_scout()
                 self._tell()
         return True
 
@@ -139,14 +138,19 @@ class ThreadLanes:
         if self._idle:
             self._turn.notify(max(len(self._intake.buffer), 1))
 
-    def _send_scout(self) -> None:
-        """Let somebody else lead, and claim ahead."""
-        if self._scout is None:
-            self._scout = threading.Thread(
+    def _send_scout(self) -> bool:
+        """Let somebody else lead, and claim ahead; whether there is somebody."""
+        if self._scout is None or not self._scout.is_alive():
+            scout = threading.Thread(
                 target=self._run_ahead, name=f"{self._name}-ahead", daemon=True
             )
-            self._scout.start()
+            try:
+                scout.start()
+            except RuntimeError:
+                return False  # no more threads are to be had, and it goes without
+            self._scout = scout
         self._scouting.set()
+        return True
 
     def _run_ahead(self) -> None:
         while not self._is_closed:
@@ -154,7 +158,7 @@ class ThreadLanes:
             self._scouting.clear()
             try:
                 while self._intake.may_run_ahead and not self._is_closed:
-                    self._intake.run_ahead(self._free)
+                    self._intake.run_ahead(self._wanted)
                     with self._turn:
                         self._tell()
             finally:
@@ -173,15 +177,11 @@ class ThreadLanes:
     def _is_over(self, index: int) -> bool:
         return self._is_closed or index >= self._size
 
-    def _free(self) -> int:
-        """How many lanes wait for items; for batches, whether one does."""
-        # Lanes that are too many since a change of settings may not have ended yet.
-        free = max(min(self._idle, self._size - len(self._running)), 0)
-        return min(free, 1) if self._handler.is_batch else free
-
     def _wanted(self) -> int:
-        """How many lanes could start an item now, that of the one who asks at least."""
-        return max(self._free(), 1)
+        """How many lanes could start an item now."""
+        # Lanes that are too many since a change of settings may not have ended yet.
+        free = min(self._idle, self._size - len(self._running))
+        return 1 if self._handler.is_batch else max(free, 1)
 
 
 def popped(buffer: deque[Entry]) -> Entry | None:

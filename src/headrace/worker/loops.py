@@ -51,6 +51,7 @@ class LoopLanes:
                 threading.Thread(target=self._run_loop, name=f"{name}-loop", daemon=True)
             )
         self._owns_loop = loop is None
+        intake.watch(lambda: not self._tasks)
 
     @property
     def busy(self) -> int:

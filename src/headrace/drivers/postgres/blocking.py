@@ -78,7 +78,7 @@ class Blocking(Transacting):
             talk.answer = None
             kind = type(request)
             if kind is Whole:
-                before = self._before_whole(connection, op, talk)
+                before = self._before_whole(connection, op, talk, request)
                 try:
                     rows = self.perform(whole(connection, before, request))
                     talk.answer = rows[len(before) :]

@@ -20,4 +20,4 @@ def flush_now(store: PostgresStore) -> Steps[None]:
     """The same by itself."""
     statement = flush(store)
     if statement is not None:
-        yield Whole((statement,))
+        yield Whole((statement,), confirms=True)

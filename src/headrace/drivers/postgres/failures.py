@@ -11,7 +11,10 @@ from psycopg.pq import ConnStatus
 from headrace.errors import HeadraceError, StoreBusy, StoreError, StoreUnavailable
 
 OUTRUN = "HR002"
-"""What a statement of ours says that was undone because others were faster."""
+"""What a statement of ours says that was undone because others were faster, or because it is
+not known what rules say."""
+TOO_MUCH = "54000"
+"""What the server says of a text that it cannot make so long: then rows have to do."""
 
 _GONE = (
     pg.AdminShutdown,

@@ -54,7 +54,7 @@ def claim_at_once(
         asked = _asked(store, queue, take, rules)
         rows = yield from _claim(store, queue, take, rules, asked)
         took = time.perf_counter() - began
-        if not rows or rows[0]["held"] == "other":
+        if not rows or rows[0]["held"] in ("other", "crowded"):
             yield from store.known.queue(take.queue, anew=True)
             return (yield from slowly(False))
         if rows[0]["held"] == "short" and rules.version:
@@ -68,7 +68,7 @@ def claim_at_once(
             rows = yield from _claim(store, queue, take, rules, {**asked, "takes_any": True})
             # A claim need not be on the disk, but the end of a lease must.
             yield Insist()
-            if not rows or rows[0]["held"] == "other":
+            if not rows or rows[0]["held"] in ("other", "crowded"):
                 return (yield from slowly(False))
         first = rows[0]
         now = first["clock"]
@@ -205,8 +205,6 @@ def complete_at_once(
             gone = yield from _complete(store, queue, tokens, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
             gone = {id for id, _ in (yield from earlier(store, queue, receipt)).done}
-            if queue.limits:
-                yield from flush_now(store)
         if gone is not None and len(gone) == len(ids):
             return [Settled(id, "completed") for id in ids]
         left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
@@ -248,11 +246,13 @@ def _complete(
         statement, behind = store.sql.complete_at_once(**common), None
     answer = yield Whole((statement,), behind)
     if answer is None:
-        # Sent before, and done then.
-        done = {id for id, _ in (yield from found(store, receipt)).done}
+        # Sent before and done then, or nobody knows what rules say of the items.
+        before = yield from found(store, receipt)
+        if before is None:
+            return None
         if queue.limits:
             yield from flush_now(store)
-        return done
+        return {id for id, _ in before.done}
     [rows] = answer
     if not rows:
         yield from store.known.queue(queue.name, anew=True)

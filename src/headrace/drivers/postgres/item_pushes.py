@@ -133,13 +133,14 @@ def _push(
         answer = yield Whole((statement,), behind)
         if answer is None:
             # Sent before, and done then.
-            pushed = yield from found(store, receipt)
+            done = yield from found(store, receipt)
             yield from flush_now(store)
-            return pushed
+            return done or Receipt(())
         [rows] = answer
-        if rows and rows[0]["is_under_way"] and behind is None:
-            yield from flush_now(store)
-        store.known.are_awaited = bool(rows and rows[0]["is_under_way"])
+        if rows and rows[0]["appended"]:
+            is_under_way = store.known.are_awaited = bool(rows[0]["is_under_way"])
+            if is_under_way and behind is None:
+                yield from flush_now(store)
     if not rows:
         return None
     pushed = read(rows[0]["appended"])

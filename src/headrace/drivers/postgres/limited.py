@@ -73,6 +73,9 @@ def claim(
         is_tight = rules.version > 0 and tight.get(queue.id, 0.0) > time.monotonic()
         rows = yield from attempt(is_tight, behind)
         word = rows[0]["held"] if rows else None
+        if word == "crowded" and is_tight:
+            # With the totals in hand nobody can be faster: it is too much for one answer.
+            break
         if word == "crowded":
             tight[queue.id] = time.monotonic() + TIGHT_SECONDS
         elif word != "unbound":
@@ -90,7 +93,8 @@ def claim(
 
 
 def rows_of(answer: list[list[Any]] | None) -> list[Any]:
-    """The row of a claim. None is the answer to one for which there was no room in the end."""
+    """The row of a claim. None is the answer to one for which there was no room in the end, under
+    rules or in one answer."""
     return [{"held": "crowded", "items": None}] if answer is None else list(answer[0])
 
 

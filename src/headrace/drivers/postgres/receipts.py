@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contract.op import Steps
+from headrace.drivers.postgres.disk import flush_now
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.rows import QueueRow
 from headrace.drivers.relational.sql import Whole
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
 # A receipt lists what was done; with more than this a transaction is the better proof.
-MOST_ON_A_RECEIPT = 200
+MOST_ON_A_RECEIPT = 1000
 # What stands for an id when there is more to it: the queue's settings have changed, say.
 OTHER = -1
 # What divides an id from a subject, and what says that another way is gone.
@@ -33,10 +34,10 @@ class Receipt(NamedTuple):
     is_elsewhere: bool = False
 
 
-def found(store: PostgresStore, receipt: str | None) -> Steps[Receipt]:
-    """What a receipt says that was left."""
+def found(store: PostgresStore, receipt: str) -> Steps[Receipt | None]:
+    """What a receipt says that was left, if there is one."""
     [rows] = yield Whole((store.sql.find_receipt(receipt=receipt),))
-    return read(rows[0]["ids"] if rows else None)
+    return read(rows[0]["ids"]) if rows else None
 
 
 def read(text: str | None) -> Receipt:
@@ -58,4 +59,7 @@ def earlier(store: PostgresStore, queue: QueueRow, receipt: str) -> Steps[Receip
     If it has not been done yet it never will: its receipt is taken.
     """
     yield Whole((store.sql.take_receipt(queue=queue.id, receipt=receipt, now=store.clock()),))
-    return (yield from found(store, receipt))
+    done = yield from found(store, receipt)
+    # It may have been done without waiting for the disk.
+    yield from flush_now(store)
+    return done or Receipt(())

@@ -224,7 +224,7 @@ class Transacting(Fates):
         first: tuple[Statement, ...],
     ) -> Work[list[Any] | None]:
         """Send statements outside of a transaction: several in one go are one all the same."""
-        before = self._before_whole(connection, op, talk, first)
+        before = self._before_whole(connection, op, talk, request, first)
         try:
             rows = yield whole(connection, before, request)
         except psycopg.Error as error:
@@ -233,7 +233,12 @@ class Transacting(Fates):
         return rows[len(before) :]  # type: ignore[no-any-return]  # a list of rows
 
     def _before_whole(
-        self, connection: Any, op: Op[Any], talk: Talk, first: tuple[Statement, ...] = ()
+        self,
+        connection: Any,
+        op: Op[Any],
+        talk: Talk,
+        request: Whole,
+        first: tuple[Statement, ...] = (),
     ) -> tuple[Statement, ...]:
         """What goes before statements that are a transaction by themselves."""
         if self.probe is not no_probe:
@@ -242,18 +247,20 @@ class Transacting(Fates):
         talk.point += 1
         talk.was_sent = True
         if failures.has_ended(connection):
-            # Noticed before anything was sent, so nothing is in doubt.
             gone = psycopg.OperationalError("the server has closed the connection")
+            if request.confirms:
+                raise InDoubt(self._unknown(op)) from gone
+            # Noticed before anything was sent, so nothing is in doubt.
             raise TryAgain(failures.unavailable(gone, self.address))
         return first if op.relaxed else first + self._opening
 
     def _not_done(self, connection: Any, op: Op[Any], error: psycopg.Error) -> None:
-        """Return if statements were not done because they had been before, or others were faster;
-        ``InDoubt`` if nobody knows whether they were."""
+        """Return if statements were not done because they had been before, others were faster, or
+        there is another way; ``InDoubt`` if nobody knows whether they were."""
         if isinstance(error, pg.UniqueViolation):
             if error.diag.constraint_name not in ("batch_id", "tally_id"):
                 raise error
-        elif error.sqlstate != failures.OUTRUN:
+        elif error.sqlstate not in (failures.OUTRUN, failures.TOO_MUCH):
             if not failures.is_lost(error, connection):
                 raise error
             raise InDoubt(self._unknown(op)) from error

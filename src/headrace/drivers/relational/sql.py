@@ -76,14 +76,17 @@ class Whole(msgspec.Struct, frozen=True):
     """Statements that are a transaction all by themselves, sent in one go.
 
     The answer is their rows, or None if they were refused, because they have run before (so
-    they may be sent again when their answer is lost) or because others were faster.
+    they may be sent again when their answer is lost), because others were faster, or because
+    they are not the way to do it after all.
 
     ``behind`` is one more, sent right behind them, a transaction of its own. Its end is waited
-    for; while it is under way the answer of the others is read.
+    for; while it is under way the answer of the others is read. ``confirms`` says that they only
+    see to it that something lasts which is done already: without them that is in doubt.
     """
 
     statements: tuple[Statement, ...]
     behind: Statement | None = None
+    confirms: bool = False
 
 
 class Finally(NamedTuple):
