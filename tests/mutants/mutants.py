@@ -21,7 +21,7 @@ TOPICS = "headrace.drivers.relational.topics:Topics"
 CLAIMS = "headrace.drivers.relational.queues.claims:Claims"
 PUSHES = "headrace.drivers.relational.queues.pushes:Pushes"
 PUSHES_ONE = "    is_due boolean;\nbegin\n"
-ENTERS = "    perform pg_advisory_xact_lock_shared(1214603634, queue_id);\n"
+ENTERS = "    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);\n"
 SQLITE_STAGING = "headrace.drivers.sqlite.staging:Staging"
 SINKS = "headrace.contract.sink_rules"
 EVALUATING = "headrace.model.evaluating"
@@ -408,7 +408,7 @@ MUTANTS = (
         (
             Patch(
                 f"{POSTGRES}.item_pushes:_push",
-                'if rows and rows[0]["is_under_way"] and behind is None:',
+                "if is_under_way and behind is None:",
                 "if False:",
             ),
         ),
@@ -1180,7 +1180,13 @@ MUTANTS = (
     Mutant(
         "the short way to complete gives nothing back",
         contract("postgres", "LimitClaim", "no_more_than_fits", "plain"),
-        (Patch(f"{POSTGRES}.item_claims:_complete", "if queue.limits:", "if False:"),),
+        (
+            Patch(
+                f"{POSTGRES}.item_claims:_complete",
+                "if queue.limits:\n        rules",
+                "if False:\n        rules",
+            ),
+        ),
     ),
     Mutant(
         "what is counted does not wait for the disk",
