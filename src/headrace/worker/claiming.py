@@ -269,6 +269,9 @@ class Intake:
                 self.outbox.release(late)
                 entries = [entry for entry in entries if entry not in late]
         self.buffer.extend(entries)
+        # Who has put one off just now did not find them there.
+        for channel in list(self._put_off):
+            self._hand_back_channel(channel)
         if not self._switch.may_claim:
             # Whoever has just stopped it found the buffer empty.
             self.hand_back()
