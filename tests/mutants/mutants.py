@@ -423,9 +423,9 @@ MUTANTS = (
         ("tests/worker/test_worker_ahead.py", "must_not_run and memory"),
         (
             Patch(
-                "headrace.worker.claiming:Intake._take_in",
-                "if self._put_off:",
-                "if False:",
+                "headrace.worker.claiming:Intake.put",
+                "self._put_off[put_off] = entry",
+                "pass",
             ),
         ),
     ),

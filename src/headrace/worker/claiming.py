@@ -139,14 +139,13 @@ class Intake:
 
     def put(self, entry: Entry, outcome: Outcome) -> None:
         """Take what became of an item to the outbox."""
-        channel = entry.state.key_values
-        if type(outcome) is RetryAfter and channel is not None:
+        put_off = entry.state.key_values if type(outcome) is RetryAfter else None
+        if put_off is not None:
             # Known before the store is told: a claim under way may bring more of it.
-            self._put_off[channel] = entry
-            self.outbox.put(entry, outcome)
-            self._hand_back_channel(channel)
-        else:
-            self.outbox.put(entry, outcome)
+            self._put_off[put_off] = entry
+        self.outbox.put(entry, outcome)
+        if put_off is not None:
+            self._hand_back_channel(put_off)
 
     def _hand_back_channel(self, channel: str) -> None:
         """Give up what has not been started of a channel that must not run now."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Said of a completion after which none of the items is left.
 ALL = "all"
+# Said of a claim that one statement, or one answer, is not enough for.
+THE_LONGER_WAY = ("other", "crowded")
 
 
 def claim_at_once(
@@ -54,7 +56,7 @@ def claim_at_once(
         asked = _asked(store, queue, take, rules)
         rows = yield from _claim(store, queue, take, rules, asked)
         took = time.perf_counter() - began
-        if not rows or rows[0]["held"] in ("other", "crowded"):
+        if not rows or rows[0]["held"] in THE_LONGER_WAY:
             yield from store.known.queue(take.queue, anew=True)
             return (yield from slowly(False))
         if rows[0]["held"] == "short" and rules.version:
@@ -68,7 +70,7 @@ def claim_at_once(
             rows = yield from _claim(store, queue, take, rules, {**asked, "takes_any": True})
             # A claim need not be on the disk, but the end of a lease must.
             yield Insist()
-            if not rows or rows[0]["held"] in ("other", "crowded"):
+            if not rows or rows[0]["held"] in THE_LONGER_WAY:
                 return (yield from slowly(False))
         first = rows[0]
         now = first["clock"]

@@ -201,8 +201,8 @@ begin
 end
 $$;
 
--- Here and below void functions are called by an assignment: that is evaluated on the spot, where
--- PERFORM makes a query of it.
+-- Here and below functions whose result does not matter are called by an assignment: that is
+-- evaluated on the spot, where PERFORM makes a query of it.
 
 -- Count what was pushed, leave a receipt, and wake who waits for it. They begin at once, while what
 -- was pushed is on its way to the disk: then the answer is true, and the client sees to it that

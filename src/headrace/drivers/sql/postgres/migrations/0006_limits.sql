@@ -331,7 +331,8 @@ begin
         where b.id = ids[1] and (limits[1] is null or b.used + numbers[1] <= limits[1]);
         return found;
     end if;
-    -- Each is locked when it is changed, one after the other, and looked at as it is then.
+    -- Each is locked when it is changed, one after the other, and looked at as it is then. They are
+    -- found by their ids, in this order: no caller lets the server read the whole table.
     update headrace.bucket b set used = b.used + n.number
     from (
         select u.total, u.number, u.most
@@ -379,7 +380,7 @@ begin
         returning case when b.is_awaited then array[b.id] end into awaited;
         return coalesce(awaited, '{}');
     end if;
-    -- One after the other, in their order.
+    -- One after the other, in their order, as in headrace.count_out.
     with changed as (
         update headrace.bucket b set used = b.used - n.number
         from (
