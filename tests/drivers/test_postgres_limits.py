@@ -1,12 +1,16 @@
 """Limits on PostgreSQL: what one statement counts, and what others count meanwhile."""
 
 import threading
+from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 import headrace
 from headrace import ANY, Query
+from headrace.contract.items import Take
+from headrace.core.channels import form_of
 from headrace.testing.postgres import PrivatePostgres
 
 TIMEOUT = 30
@@ -51,6 +55,53 @@ def test_what_is_counted_is_on_the_disk(
     [[written]] = postgres.execute("select pg_current_wal_insert_lsn()")
     queue.complete(items)
     assert postgres.execute(f"select pg_current_wal_flush_lsn() > '{written}'") == [(True,)]
+
+
+@pytest.mark.usefixtures("lazy_disk")
+@WAYS
+def test_a_loose_claim_is_on_the_disk_when_it_is_secured(
+    hr: headrace.Headrace,
+    postgres: PrivatePostgres,
+    channel: dict[str, object] | None,
+    select: Query | None,
+) -> None:
+    """And not before, which is what it is for."""
+    hr.create_limit(None, 5)
+    fill(hr, channel)
+    store: Any = hr._store
+    choice = {} if select is None else {"select": form_of(select)}
+    take = Take(queue="q", token="mine", count=1, may_be_loose=True, **choice)
+    taking = store.run(store.claim_items(take))
+    [item] = taking.items
+    assert taking.is_loose
+    [[claimed, is_flushed]] = postgres.execute(
+        "select lsn, pg_current_wal_flush_lsn() >= lsn from pg_current_wal_insert_lsn() lsn"
+    )
+    assert not is_flushed
+    assert store.run(store.secure_claim("q", "mine", item.id))
+    assert postgres.execute(f"select pg_current_wal_flush_lsn() >= '{claimed}'") == [(True,)]
+
+
+@WAYS
+def test_nothing_is_loose_without_need(
+    hr: headrace.Headrace, channel: dict[str, object] | None, select: Query | None
+) -> None:
+    """Without rules a claim that is lost is no loss; one that brings nothing has nothing to lose."""
+    fill(hr, channel)
+    store: Any = hr._store
+    choice = {} if select is None else {"select": form_of(select)}
+    loosely = Take(queue="q", token="mine", count=1, may_be_loose=True, **choice)
+    taking = store.run(store.claim_items(loosely))
+    assert (len(taking.items), taking.is_loose) == (1, False)
+    hr.create_limit(None, 5)
+    for may_be_loose in (False, True):
+        hr.queue("q").push(3, channel=channel)
+        token = f"mine-{may_be_loose}"
+        take = replace(loosely, token=token, may_be_loose=may_be_loose)
+        taking = store.run(store.claim_items(take))
+        assert (len(taking.items), taking.is_loose) == (1, may_be_loose)
+    taking = store.run(store.claim_items(replace(loosely, token="another")))
+    assert (len(taking.items), taking.is_loose) == (0, False)
 
 
 @WAYS
@@ -104,6 +155,48 @@ def test_a_claim_takes_what_there_is_room_for(
     queue.complete(items)
     assert sum(used(postgres, schema)) == 0
     assert len(queue.claim(99, select=select)) == 4
+
+
+@SELECTS
+@pytest.mark.parametrize(
+    ("others", "counted"),
+    [({"os": "mac", "n": 1}, [2]), ({"os": "linux"}, [1, 1]), ({"n": 1}, [1]), (None, [1])],
+    ids=["the same", "another", "none", "no channel"],
+)
+def test_items_count_in_the_total_of_their_channel(
+    hr: headrace.Headrace,
+    postgres: PrivatePostgres,
+    schema: str,
+    select: Query | None,
+    others: dict[str, object] | None,
+    counted: list[int],
+) -> None:
+    """Whichever those are that come with them."""
+    hr.create_limit({"os": ANY}, 5)
+    queue = fill(hr, {"os": "mac"}, others)
+    items = queue.claim(99, select=select)
+    if len(items) == 1:
+        # Those without a channel have no turn.
+        items += queue.claim(99)
+    assert len(items) == 2
+    assert [number for number in used(postgres, schema) if number] == counted
+    queue.complete(items)
+    assert not any(used(postgres, schema))
+
+
+@SELECTS
+def test_channels_with_other_limits_share_a_total(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
+) -> None:
+    """Both count in it, and each looks at its own limit."""
+    hr.create_limit(None, 2, name="all")
+    hr.override_limit("all", {"os": "mac"}, 1)
+    queue = fill(hr, {"os": "linux"}, {"os": "mac"})
+    items = queue.claim(99, select=select)
+    assert [item.channel.plain["os"] for item in items] == ["linux", "mac"]
+    assert sorted(used(postgres, schema)) == [1, 2]
+    queue.complete(items)
+    assert used(postgres, schema) == [0, 0]
 
 
 @SELECTS

@@ -4,12 +4,15 @@ import os
 import random
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import headrace
 from faults.children import consumer, producer
 from faults.crew import Crew
 from faults.load import await_progress, drop_clients, load
 from faults.queue_checks import SETTINGS, await_silence, check_queue
 from faults.queue_scenes import claim, ids, push, run
+from headrace.contract.items import Take
 from headrace.model.items import Document, State
 from headrace.testing.ledger import read
 from headrace.testing.postgres import PrivatePostgres
@@ -31,6 +34,23 @@ def test_end_of_a_lease_survives_a_crash_of_the_server(fragile: PrivatePostgres)
         fragile.restart(immediately=True)
         assert ids(hr, "q", State.DEAD) == [poison]
         assert poison not in ids(hr, "q", State.PENDING, State.ACTIVE)
+
+
+def test_loose_claim_that_a_crash_has_undone_cannot_be_secured(fragile: PrivatePostgres) -> None:
+    """The server is back, and knows nothing of it: the room is free again, and whoever began with
+    the item now would run beside the limit. What was secured before is counted still."""
+    with headrace.connect(fragile.url) as hr:
+        hr.create_limit(None, 1, name="one")
+        item = int(push(hr, "q", ONE)[0])
+        loosely = Take(queue="q", token="first", count=1, may_be_loose=True)
+        assert run(hr, "claim_items", loosely).is_loose
+        fragile.restart(immediately=True)
+        assert not run(hr, "secure_claim", "q", "first", item)
+        assert run(hr, "claim_items", replace(loosely, token="second")).is_loose
+        assert run(hr, "secure_claim", "q", "second", item)
+        fragile.restart(immediately=True)
+        assert run(hr, "secure_claim", "q", "second", item)
+        assert [usage.used for usage in hr.limit_usage("one")] == [1]
 
 
 def test_work_on_queues_goes_on_when_the_server_is_back(

@@ -452,6 +452,48 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "handlers begin before a claim is on the disk",
+        ("tests/worker/test_worker_loose.py", "handlers_wait and memory"),
+        (Patch("headrace.worker.claiming:Intake.may_begin", "if hold.is_loose:", "if False:"),),
+    ),
+    Mutant(
+        "batches begin before all their claims are on the disk",
+        ("tests/worker/test_worker_loose.py", "batches_wait and memory"),
+        (
+            Patch(
+                "headrace.worker.lanes:ThreadLanes._step_batch",
+                "*filter(self._intake.may_begin, rest)",
+                "*rest",
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim that a crash has undone is begun with",
+        contract("postgres", "does_not_stand_cannot_be_secured"),
+        (SqlPatch("postgres", "secure_claim", " and token = %(token)s", ""),),
+    ),
+    Mutant(
+        "a claim is secured before it is on the disk",
+        ("tests/drivers/test_postgres_limits.py", "when_it_is_secured and turns"),
+        (SqlPatch("postgres", "secure_claim", "'on', true", "'off', true"),),
+    ),
+    Mutant(
+        "items count in the total of the first among them",
+        ("tests/drivers/test_postgres_limits.py", "total_of_their_channel and another"),
+        (
+            SchemaPatch(
+                "postgres",
+                "if not found then\n            total := home.counted[1];",
+                "if true then\n            total := home.counted[1];",
+            ),
+        ),
+    ),
+    Mutant(
+        "items in no channel count in the total of others",
+        ("tests/drivers/test_postgres_limits.py", "total_of_their_channel and no"),
+        (SchemaPatch("postgres", "and array_position(channels, 0) is null", ""),),
+    ),
+    Mutant(
         "completion takes any token, at once",
         contract("postgres", "late_completion_is_lost"),
         (

@@ -52,6 +52,7 @@ HOT: dict[str, dict[str, Any]] = {
     "load_items": {"queue": 7, "ids": [7, 8, 9]},
     "remove_items": {"queue": 7, "ids": [7, 8, 9]},
     "complete_items": {"queue": 7, "ids": [7, 8, 9], "token": "t"},
+    "find_claim": {"queue": 7, "item": 7, "token": "t"},
     "extend_items": {"queue": 7, "ids": [7, 8, 9], "token": "t", "lease": 5, "now": None},
     "due_items": {"queue": 7, "now": TS + 100, "limit": 10},
     "first_items": {"queue": 7, "limit": 10},
@@ -236,6 +237,7 @@ INSERTS_ON_POSTGRES = {
     "complete_counted",
     "bind_channels",
     "flush",
+    "secure_claim",
     "take_receipt",
     "close_queue",
 } | {"add_unnumbered", "keep_waiter", "set_clock", "stage_batch", "stage_documents"}

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from served import Claims, Clock
 from workshop import Shop
+
+from headrace.worker import claiming
 
 STORES = ["memory", "sqlite", "postgres"]
 
@@ -18,3 +21,15 @@ def shop(url: str) -> Iterator[Shop]:
     shop = Shop(url)
     yield shop
     shop.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(claiming, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def claims(shop: Shop, clock: Clock) -> Claims:
+    return Claims(shop, clock)

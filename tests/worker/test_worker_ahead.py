@@ -1,68 +1,16 @@
 """Claims ahead of handlers: only where handlers would wait for claims otherwise."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from served import Claims, Clock
 from workshop import PATIENCE, Gate, Shop, Signal, until
 
 from headrace import Query
-from headrace.worker import RetryAfter, claiming
+from headrace.worker import RetryAfter
 
 CHUNK = 2
-
-
-class Clock:
-    """Stands still but for claims, and for handlers that say how long they take."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Claims:
-    """The claims of a worker on a store that does its work elsewhere, each of a second."""
-
-    def __init__(self, shop: Shop, clock: Clock) -> None:
-        self.answered = 0
-        self.by: list[str] = []
-        self.before: dict[int, Callable[[], object]] = {}
-        self._clock = clock
-        store: Any = shop.hr._store
-        self._run = store.run
-        store.run = self.run
-        store.capabilities = replace(store.capabilities, is_served=True)
-
-    def run(self, op: Any) -> Any:
-        if op.name != "claim_items":
-            return self._run(op)
-        number = len(self.by)
-        self.by.append(threading.current_thread().name)
-        try:
-            answer = self._run(op)
-            self.before.get(number, lambda: None)()
-        except BaseException:
-            op.accept()
-            raise
-        self._clock.now += 1.0
-        self.answered += 1
-        return answer
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(claiming, "monotonic", clock)
-    return clock
-
-
-@pytest.fixture
-def claims(shop: Shop, clock: Clock) -> Claims:
-    return Claims(shop, clock)
 
 
 def handler_of(clock: Clock, gate: Gate, seconds: float, *, is_async: bool) -> Any:

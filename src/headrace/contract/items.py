@@ -92,6 +92,9 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     ``select`` is the form of a query: only items of channels that it selects are handed out,
     by ``order`` of the channels' turns (``fair``), up to ``quantum`` of each in turn, or as they
     stand in the queue's line (``line``).
+
+    With ``may_be_loose`` the answer may come before the claim is on the disk, where that matters:
+    then it ``is_loose``, and ``secure_claim`` has to be run before any item of it is begun with.
     """
 
     queue: str
@@ -103,6 +106,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     select: str | None = None
     order: Literal["fair", "line"] = "fair"
     quantum: int = QUANTUM
+    may_be_loose: bool = False
 
 
 class Taking(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +123,7 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     now: int = 0
     next_due: int | None = None
+    is_loose: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

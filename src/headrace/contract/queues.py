@@ -121,6 +121,14 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         """
         ...
 
+    def secure_claim(self, queue: str, token: str, item: int) -> Op[bool]:
+        """Bring a claim that ``is_loose`` to the disk, named by its token and one of its items.
+
+        False if the item is not held by the token any more; so it is when the database went away
+        and has lost the claim. Nothing of it must be begun with then.
+        """
+        ...
+
     def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[list[Settled]]:
         """Say what became of claimed items; one answer per outcome, in order.
 

@@ -136,6 +136,7 @@ class QueueMachine(LimitSteps):
         version=st.sampled_from([None, None, None, 0, 1]),
         worker=st.sampled_from([None, "w"]),
         choice=choose.choices,
+        may_be_loose=st.booleans(),
         crash=choose.crashes,
     )
     def claim(
@@ -147,6 +148,8 @@ class QueueMachine(LimitSteps):
         worker: str | None,
         choice: dict[str, Any],
         crash: Point | None,
+        *,
+        may_be_loose: bool = False,
     ) -> None:
         """Perhaps only if the settings have the version that they have, or had before."""
         if version is not None and queue in self.views:
@@ -158,6 +161,7 @@ class QueueMachine(LimitSteps):
             lease_ms=lease,
             version=version,
             worker=worker,
+            may_be_loose=may_be_loose,
             **choice,
         )
         self.ask(crash, "claim_items", take)
@@ -304,6 +308,15 @@ class QueueMachine(LimitSteps):
             return queue, held, [side.id(number) for number in numbers], lease
 
         self.play(crash, "extend_items", arguments)
+
+    @precondition(_is_out)
+    @rule(which=choose.which, token=st.sampled_from(["own", "stale"]), crash=choose.crashes)
+    def secure(self, which: int, token: str, crash: Point | None) -> None:
+        out = self.items(State.ACTIVE)
+        queue, item = out[which % len(out)]
+        held = item.token if token == "own" else self.tokens[which % len(self.tokens)]
+        number = self.model.number(item.id)
+        self.play(crash, "secure_claim", lambda side: (queue, held, side.id(number)))
 
     def expire(self, queue: str, limit: int, crash: Point | None) -> None:
         self.ask(crash, "expire_leases", queue, limit)

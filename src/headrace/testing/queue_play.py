@@ -24,6 +24,7 @@ IDS = ("extend_items", "expire_leases")
 LOOKS = (
     "backlogs",
     "item",
+    "secure_claim",
     "dead_groups",
     "count_dead",
     "dead_items",
@@ -116,6 +117,8 @@ class QueuePlay(RuleBasedStateMachine):
         """Both answers as they must be the same."""
         if isinstance(ours, Taking) and isinstance(theirs, Taking):
             [take] = arguments(self.model)
+            # Where the disk is waited for in any case, no claim is loose.
+            ours = replace(ours, is_loose=False)
             if ours.next_due is None and len(ours.items) == take.count:
                 # Not known, which is allowed when more may be due.
                 theirs = replace(theirs, next_due=None)

@@ -19,6 +19,7 @@ from headrace.worker.events import Listeners
 from headrace.worker.holding import Entry, Holds, monotonic
 from headrace.worker.outcomes import Outcome, RetryAfter
 from headrace.worker.pausing import Patience
+from headrace.worker.securing import Securing
 from headrace.worker.settling import Outbox
 from headrace.worker.status import Switch
 
@@ -47,8 +48,9 @@ class Intake:
 
     Nothing is claimed while something in the buffer waits to be started: at most a chunk is
     held back from other workers. Except where handlers are done with a chunk in less time than
-    it takes to claim the next one: then it may be claimed meanwhile. A chunk of one says that
-    nothing is to be held back, and is taken at its word.
+    it takes to claim the next one: then it may be claimed meanwhile, and one more if the disk
+    is slower than that. A chunk of one says that nothing is to be held back, and is taken at its
+    word.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Intake:
         self._loaded = loaded
         self._paused = paused
         self._leading = threading.Lock()
+        self._securing = Securing(store, queue, listeners)
+        self._may_be_loose = False
         self._waiter: Waiter | None = None
         self._patience = Patience()
         self._info: QueueInfo | None = None
@@ -86,14 +90,18 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
+        # Whether the chunk before that is still to be brought to the disk.
+        self._is_behind = False
         self._are_idle = _always
         # Items whose channel must not run now, until the store knows: by that channel.
         self._put_off: dict[str, Entry] = {}
         self.outbox: Outbox
 
-    def watch(self, are_idle: Callable[[], bool]) -> None:
-        """``are_idle`` says whether no handler runs."""
+    def watch(self, are_idle: Callable[[], bool], *, may_be_loose: bool = False) -> None:
+        """``are_idle`` says whether no handler runs. Claims may be loose if whoever takes items
+        out of the buffer asks whether he ``may_begin`` with them."""
         self._are_idle = are_idle
+        self._may_be_loose = may_be_loose
 
     @property
     def may_run_ahead(self) -> bool:
@@ -114,6 +122,8 @@ class Intake:
         with self._lead():
             if self.may_run_ahead:
                 self._is_outrun = False
+                if self._is_behind:
+                    self._securing.wait()
                 self._try(wanted, waits=False)
 
     @contextlib.contextmanager
@@ -125,6 +135,18 @@ class Intake:
             finally:
                 if self._switch.is_ended:
                     self._drop_waiter()
+
+    def may_begin(self, entry: Entry) -> bool:
+        """Whether to begin with an item that is out of the buffer: its claim is on the disk."""
+        hold = entry.hold
+        if hold.is_loose:
+            if self._securing.secure(hold, entry):
+                self.outbox.release(self._holds.of(hold))
+            elif not self._switch.may_claim or entry.state.key_values in self._put_off:
+                # Who has said so meanwhile did not find it in the buffer.
+                self.outbox.release([entry])
+                return False
+        return not (hold.is_void or entry.is_lost)
 
     def hand_back(self) -> None:
         """Give up all that has not been started."""
@@ -224,6 +246,7 @@ class Intake:
             lease_ms=self._wishes.lease_ms,
             version=self.version,
             worker=self._worker,
+            may_be_loose=self._may_be_loose and self._taken_at > LONG_AGO,
             **self._wishes.choice,
         )
         self._holds.begin_claim()
@@ -245,6 +268,8 @@ class Intake:
     def _forget_told(self) -> None:
         """Channels of which the store knows by now that they must not run: from here on no claim
         brings anything of them."""
+        if self._securing.is_under_way:
+            return  # whoever is about to begin with an item has not looked yet
         for channel, entry in list(self._put_off.items()):
             if not entry.is_held and self._put_off.get(channel) is entry:
                 del self._put_off[channel]
@@ -257,7 +282,9 @@ class Intake:
             self._taken_at, self._is_outrun = LONG_AGO, False
             return
         now = monotonic()
-        is_faster = not self.buffer and since - self._taken_at <= now - since
+        self._is_behind = bool(self.buffer)
+        is_begun = not self._is_behind or self._securing.is_under_way
+        is_faster = is_begun and since - self._taken_at <= now - since
         self._is_outrun = is_faster and self._are_idle()
         self._taken_at = now
 

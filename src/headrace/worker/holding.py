@@ -35,13 +35,19 @@ class Entry:
 
 
 class Hold:
-    """The items of one claim that have the same lease."""
+    """The items of one claim that have the same lease.
 
-    __slots__ = ("entries", "extend_at", "lease_ms", "token")
+    ``is_loose``  the claim may not be on the disk yet, and has to be before they are begun with.
+    ``is_void``   it could not be brought there.
+    """
 
-    def __init__(self, token: str, lease_ms: int, since: float) -> None:
+    __slots__ = ("entries", "extend_at", "is_loose", "is_void", "lease_ms", "token")
+
+    def __init__(self, token: str, lease_ms: int, since: float, *, is_loose: bool = False) -> None:
         self.token = token
         self.lease_ms = lease_ms
+        self.is_loose = is_loose
+        self.is_void = False
         self.entries: dict[int, Entry] = {}
         self.renewed(since)
 
@@ -88,7 +94,8 @@ class Holds:
             lease = (state.lease_until or taking.now) - taking.now
             hold = holds.get(lease)
             if hold is None:
-                hold = holds[lease] = Hold(state.token or "", lease, since)
+                token = state.token or ""
+                hold = holds[lease] = Hold(token, lease, since, is_loose=taking.is_loose)
             entry = hold.entries[state.id] = Entry(state, hold)
             entries.append(entry)
         with self._lock:
@@ -108,6 +115,11 @@ class Holds:
                     if not hold.entries:
                         self._holds.discard(hold)
         self._tell()
+
+    def of(self, hold: Hold) -> list[Entry]:
+        """What is left of a claim."""
+        with self._lock:
+            return list(hold.entries.values())
 
     def all(self) -> list[Entry]:
         """Everything in hand."""

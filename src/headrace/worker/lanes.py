@@ -38,7 +38,7 @@ class ThreadLanes:
         self._is_closed = False
         self._scout: threading.Thread | None = None
         self._scouting = threading.Event()
-        intake.watch(lambda: not self._running)
+        intake.watch(lambda: not self._running, may_be_loose=True)
 
     @property
     def busy(self) -> int:
@@ -89,7 +89,7 @@ class ThreadLanes:
                 if entry is None:
                     if not self._wait(index):
                         return
-                elif not entry.is_lost:
+                elif self._intake.may_begin(entry):
                     step(index, entry, buffer)
         finally:
             with self._turn:
@@ -107,7 +107,8 @@ class ThreadLanes:
         del self._running[index]
 
     def _step_batch(self, index: int, first: Entry, buffer: deque[Entry]) -> None:
-        entries = more(first, buffer, self._intake.chunk)
+        rest = more(first, buffer, self._intake.chunk)[1:]
+        entries = [first, *filter(self._intake.may_begin, rest)]
         self._running[index] = len(entries)
         for entry, outcome in zip(entries, self._handler.run_batch(entries), strict=True):
             entry.is_finished = True

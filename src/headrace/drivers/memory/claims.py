@@ -169,6 +169,11 @@ class MemoryClaims(MemoryPushes):
             return None
         assert_never(kind)
 
+    def secure_claim(self, queue: str, token: str, item: int) -> Op[bool]:
+        return immediate(
+            "secure_claim", lambda: _held(self.data.queues.get(queue), item, token) is not None
+        )
+
     def extend_items(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Op[list[int]]:

@@ -38,7 +38,7 @@ def claim(
         options = {**common, "is_tight": is_tight}
         return _turns(store, queue, take, options, behind)
 
-    return limited.claim(store, queue, rules, attempt)
+    return limited.claim(store, queue, take, rules, attempt)
 
 
 def _turns(

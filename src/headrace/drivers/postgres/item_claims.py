@@ -91,7 +91,23 @@ def claim_at_once(
         if len(items) < take.count:
             times = [due, *(item.lease_until for item in items)]
             due = min((time for time in times if time is not None), default=None)
-        return taking(queue, items, due, now)
+        is_loose = bool(items) and rules.version > 0 and take.may_be_loose and store.is_safe
+        return taking(queue, items, due, now, is_loose=is_loose)
+
+    return steps
+
+
+def secure_at_once(
+    store: PostgresStore, name: str, token: str, item: int
+) -> Callable[[], Steps[bool]]:
+    """The steps of bringing a claim to the disk that was not waited for."""
+
+    def steps() -> Steps[bool]:
+        queue = yield from store.known.queue(name)
+        if queue is None:
+            return False
+        [[row]] = yield Whole((store.sql.secure_claim(queue=queue.id, item=item, token=token),))
+        return bool(row["stands"])
 
     return steps
 
@@ -148,7 +164,7 @@ def _claim(
     if take.select is not None:
         return (yield from in_turn.claim(store, queue, take, rules, common))
     if queue.info.has_channels:
-        return (yield from _claim_in_line(store, queue, rules, common))
+        return (yield from _claim_in_line(store, queue, take, rules, common))
     floor_rank, floor_position = (None, None) if common["takes_any"] else store.known.floor(queue)
     statement = store.sql.claim_at_once(
         **common, floor_rank=floor_rank, floor_position=floor_position
@@ -160,11 +176,11 @@ def _claim(
     def attempt(_: bool, behind: Statement | None) -> Steps[list[Any]]:
         return limited.rows_of((yield Whole((statement,), behind)))
 
-    return (yield from limited.claim(store, queue, rules, attempt))
+    return (yield from limited.claim(store, queue, take, rules, attempt))
 
 
 def _claim_in_line(
-    store: PostgresStore, queue: QueueRow, rules: Counting, common: dict[str, Any]
+    store: PostgresStore, queue: QueueRow, take: Take, rules: Counting, common: dict[str, Any]
 ) -> Steps[list[Any]]:
     """The first items in line, whatever their channels."""
 
@@ -172,7 +188,7 @@ def _claim_in_line(
         statement = store.sql.claim_in_line(**common, is_tight=is_tight)
         return limited.rows_of((yield Whole((statement,), behind)))
 
-    return (yield from limited.claim(store, queue, rules, attempt))
+    return (yield from limited.claim(store, queue, take, rules, attempt))
 
 
 def complete_at_once(

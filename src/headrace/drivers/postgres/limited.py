@@ -6,7 +6,8 @@ that is not known, or no longer, says so; it is written down then, and the state
 
 A transaction that has counted must not make others wait for the disk. It does not wait itself,
 and what it did is not used before a statement of its own has brought it there. Whoever expects
-to get something sends that statement right behind.
+to get something sends that statement right behind, unless it is a claim that may be loose: then
+it is sent by whoever begins with an item of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from headrace.contract.items import Take
 from headrace.contract.op import Steps
 from headrace.drivers.postgres.alone import each_alone
 from headrace.drivers.postgres.disk import flush, flush_now
@@ -62,14 +64,16 @@ Attempt = Callable[[bool, Statement | None], Steps[list[Any]]]
 
 
 def claim(
-    store: PostgresStore, queue: QueueRow, rules: Counting, attempt: Attempt
+    store: PostgresStore, queue: QueueRow, take: Take, rules: Counting, attempt: Attempt
 ) -> Steps[list[Any]]:
-    """The row of a claim, if there is one; what it has counted is on the disk."""
+    """The row of a claim, if there is one; what it has counted is on the disk, unless it may be
+    loose."""
     known = store.known
     tight = known.tight
+    waits = rules.version > 0 and not take.may_be_loose
     for _ in range(MOST_ATTEMPTS):
         # In vain it would wait for the disk for nothing, each time that somebody looks.
-        behind = flush(store) if rules.version and queue.id in known.busy else None
+        behind = flush(store) if waits and queue.id in known.busy else None
         is_tight = rules.version > 0 and tight.get(queue.id, 0.0) > time.monotonic()
         rows = yield from attempt(is_tight, behind)
         word = rows[0]["held"] if rows else None
@@ -81,7 +85,7 @@ def claim(
         elif word != "unbound":
             if rules.version and rows and rows[0]["items"] is not None:
                 known.busy.add(queue.id)
-                if behind is None:
+                if waits and behind is None:
                     yield from flush_now(store)
             else:
                 known.busy.discard(queue.id)

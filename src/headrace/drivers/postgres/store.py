@@ -128,6 +128,9 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
 
         return item_claims.claim_at_once(self, take, slowly)
 
+    def secure_at_once(self, queue: str, token: str, item: int) -> Callable[[], Steps[bool]] | None:
+        return item_claims.secure_at_once(self, queue, token, item)
+
     def settle_at_once(
         self, queue: str, outcomes: Sequence[Outcome]
     ) -> Callable[[], Steps[list[Settled]]] | None:

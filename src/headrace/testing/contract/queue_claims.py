@@ -271,6 +271,30 @@ class ItemClaimContract(QueueContract):
         assert desk.expire_leases("q", 10) == [item.id]
         assert desk.extend_items("q", "mine", [item.id], 1000) == []
 
+    def test_a_claim_that_stands_can_be_secured(
+        self, desk: Desk, q: Queue, clock: FakeClock
+    ) -> None:
+        """By any of its items, as often as one likes, until its lease is ended."""
+        q.fill(2)
+        a, b = q.claim(2, token="mine", lease_ms=1000, may_be_loose=True)
+        clock.advance(60)
+        assert [desk.secure_claim("q", "mine", item.id) for item in (a, b, a)] == [True] * 3
+        assert (q.item(a.id).lease_until, q.item(a.id).token) == (a.lease_until, "mine")
+        assert desk.expire_leases("q", 1) == [a.id]
+        assert [desk.secure_claim("q", "mine", item.id) for item in (a, b)] == [False, True]
+
+    def test_a_claim_that_does_not_stand_cannot_be_secured(self, desk: Desk, q: Queue) -> None:
+        """What was settled, what others have, and what never was."""
+        q.fill(3)
+        a, b = q.claim(2, token="mine", may_be_loose=True)
+        other = q.claim_one(token="other", may_be_loose=True)
+        q.settle(a, "complete")
+        asked = [a.id, b.id, other.id, 10**9]
+        assert [desk.secure_claim("q", "mine", id) for id in asked] == [False, True, False, False]
+        assert desk.secure_claim("nowhere", "mine", b.id) is False
+        desk.drop_queue("q", False)
+        assert desk.secure_claim("q", "mine", b.id) is False
+
     def test_tokens_of_one_claim_hold_for_all_its_items(self, desk: Desk, q: Queue) -> None:
         """Each is settled by itself."""
         q.fill(3)

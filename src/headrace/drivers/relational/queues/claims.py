@@ -302,6 +302,21 @@ class Claims(ChannelClaims, Pushes):
             return Settled(item.id, "completed" if verdict.state == State.COMPLETED else "dead")
         return Settled(item.id, "dropped")
 
+    def secure_claim(self, queue: str, token: str, item: int) -> Op[bool]:
+        def steps() -> Steps[bool]:
+            row = yield from self.find_queue(queue)
+            if row is None:
+                return False
+            found = yield self.sql.find_claim(queue=row.id, item=item, token=token)
+            return bool(found)
+
+        alone = self.secure_at_once(queue, token, item)
+        return Op("secure_claim", steps, repeatable=True, alone=alone)
+
+    def secure_at_once(self, queue: str, token: str, item: int) -> Alone[bool] | None:
+        """The same without a transaction around it, if the database can."""
+        return None
+
     def extend_items(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Op[list[int]]:
@@ -359,7 +374,12 @@ def refused(queue: QueueRow, take: Take) -> Taking | None:
 
 
 def taking(
-    queue: QueueRow, items: Sequence[ItemState], due: int | None, now: int | None = None
+    queue: QueueRow,
+    items: Sequence[ItemState],
+    due: int | None,
+    now: int | None = None,
+    *,
+    is_loose: bool = False,
 ) -> Taking:
     """The answer to a claim, made when the queue was read or later."""
     return Taking(
@@ -368,6 +388,7 @@ def taking(
         version=queue.info.version,
         now=queue.now if now is None else now,
         next_due=due,
+        is_loose=is_loose,
     )
 
 

@@ -105,6 +105,13 @@ select headrace.bind_channels(
 select set_config('synchronous_commit', 'on', true) as waits,
        pg_logical_emit_message(true, 'headrace', '') as flushed;
 
+-- name: secure_claim
+-- The same, if a claim is among that: a server that went away meanwhile may have lost it.
+select exists (select from headrace.item where queue = :queue and id = :item and token = :token)
+           as stands,
+       set_config('synchronous_commit', 'on', true) as waits,
+       pg_logical_emit_message(true, 'headrace', '') as flushed;
+
 -- name: find_receipt
 -- What a statement did whose answer was lost.
 select ids from headrace.tally where id = :receipt::uuid;

@@ -192,6 +192,10 @@ delete from headrace.item
 where queue = :queue and id = any(:ids::bigint[]) and token = :token and successor is null
 returning id, key_values;
 
+-- name: find_claim
+-- Whether an item is held by a token.
+select 1 as stands from headrace.item where queue = :queue and id = :item and token = :token;
+
 -- name: extend_items
 -- Let claims last longer.
 update headrace.item set lease_until = coalesce(:now::bigint, headrace.clock()) + :lease

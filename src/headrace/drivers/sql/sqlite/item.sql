@@ -100,6 +100,10 @@ delete from headrace_item
 where queue = :queue and id in (select value from json_each(:ids)) and token = :token and successor is null
 returning id, key_values;
 
+-- name: find_claim
+-- Whether an item is held by a token.
+select 1 as stands from headrace_item where queue = :queue and id = :item and token = :token;
+
 -- name: extend_items
 -- Let claims last longer.
 update headrace_item set lease_until = coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) + :lease

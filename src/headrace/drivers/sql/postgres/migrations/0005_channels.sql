@@ -555,7 +555,7 @@ begin
         word := 'other';
     end if;
     if rules > 0 and not is_tight and word = 'claimed' then
-        select t.* into counts from headrace.totals_of(target.id, givers, rules) t;
+        counts := headrace.totals_of(target.id, givers, rules);
         word := counts.word;
     end if;
     if word = 'unbound' then

@@ -273,6 +273,32 @@ begin
 end
 $$;
 
+-- The total that items of some channels count in, if it is the only one and that of them all, and how
+-- much there may be in it: most items are under one rule, or none. Null if there are others, or if it
+-- is not known what rules of a version say.
+create function headrace.only_total(
+    channels integer[], rule_version integer, out total integer, out most bigint
+) language plpgsql as $$
+declare
+    home record;
+begin
+    select c.counted, c.checked, c.most into home
+    from headrace.channel c where c.id = channels[1];
+    if home.counted = home.checked and cardinality(home.counted) = 1
+            and array_position(channels, 0) is null then
+        perform from headrace.channel c
+        where c.id = any(channels)
+          and (c.rules >= rule_version and c.counted = home.counted
+               and c.checked = home.checked and c.most = home.most) is not true
+        limit 1;
+        if not found then
+            total := home.counted[1];
+            most := home.most[1];
+        end if;
+    end if;
+end
+$$;
+
 -- The totals that items of a queue count in when they go out, given the channel of each, 0 for none:
 -- how many in each, and how much there may be in it, in the order in which totals are locked. The
 -- word is 'claimed' if there seems to be room for all of them, which nobody has locked; 'crowded'
@@ -282,7 +308,19 @@ create function headrace.totals_of(
     queue_id integer, channels integer[], rule_version integer,
     out word text, out ids integer[], out numbers bigint[], out limits bigint[]
 ) language plpgsql as $$
+declare
+    single record;
 begin
+    single := headrace.only_total(channels, rule_version);
+    if single.total is not null then
+        ids := array[single.total];
+        numbers := array[cardinality(channels)];
+        limits := array[single.most];
+        select case when b.used + numbers[1] > single.most then 'crowded' else 'claimed' end into word
+        from headrace.bucket b where b.id = single.total;
+        word := coalesce(word, 'unbound');
+        return;
+    end if;
     with home as materialized (
         select c.counted, c.checked, c.most, c.rules >= rule_version as is_bound, h.number
         from (
@@ -354,7 +392,15 @@ declare
     numbers bigint[];
     is_bound boolean;
     awaited integer[];
+    single record;
 begin
+    single := headrace.only_total(channels, rule_version);
+    if single.total is not null then
+        update headrace.bucket b set used = b.used - cardinality(channels)
+        where b.id = single.total
+        returning case when b.is_awaited then array[b.id] end into awaited;
+        return coalesce(awaited, '{}');
+    end if;
     select bool_and(t.is_bound),
            array_agg(t.total) filter (where t.total is not null),
            array_agg(t.number) filter (where t.total is not null)
@@ -374,11 +420,6 @@ begin
     ) t;
     if not is_bound then
         return null;
-    elsif cardinality(ids) = 1 then
-        update headrace.bucket b set used = b.used - numbers[1]
-        where b.id = ids[1]
-        returning case when b.is_awaited then array[b.id] end into awaited;
-        return coalesce(awaited, '{}');
     end if;
     -- One after the other, in their order, as in headrace.count_out.
     with changed as (
@@ -609,7 +650,7 @@ begin
                 for no key update skip locked
             ) c;
             if rules > 0 then
-                select t.* into counts from headrace.totals_of(target.id, givers, rules) t;
+                counts := headrace.totals_of(target.id, givers, rules);
                 word := counts.word;
             end if;
             if word = 'unbound' then

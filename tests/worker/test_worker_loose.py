@@ -1,0 +1,183 @@
+"""Claims that are answered before they are on the disk: nothing of them is begun with before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from served import Claims
+from workshop import Shop, Signal, heard, until
+
+from headrace import Query
+from headrace.contract.items import Outcome
+from headrace.worker import RetryAfter
+
+CHUNK = 2
+FIRST = list(range(CHUNK))
+"""What the first claim brings, which is never loose: nobody knows whether there is more."""
+
+
+@pytest.fixture
+def claims(claims: Claims) -> Claims:
+    claims.are_loose = True
+    return claims
+
+
+def release(shop: Shop, *items: int) -> None:
+    """Take claims away from whoever has them."""
+    said = [Outcome(item=id, token=shop.item(id).token, kind="release") for id in items]
+    shop.run("settle", shop.name, said)
+
+
+@pytest.mark.usefixtures("claims")
+def test_handlers_wait_for_the_disk(shop: Shop) -> None:
+    gate, seen = shop.valve.hold("secure_claim"), Signal()
+    shop.push(*range(3 * CHUNK))
+    shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    gate.arrived.wait()
+    assert seen.seen == FIRST
+    gate.open()
+    assert seen.wait(3 * CHUNK) == list(range(3 * CHUNK))
+
+
+def test_batches_wait_for_the_disk(shop: Shop, claims: Claims) -> None:
+    """For all claims that they have items of."""
+    first, seen = shop.valve.hold("secure_claim"), Signal()
+    claims.before[2] = first.arrived.wait
+    shop.push(*range(3 * CHUNK))
+    worker = shop.work(
+        lambda items: seen([item.payload for item in items]), chunk=CHUNK, batch=True
+    )
+    until(lambda: claims.answered == 3, "a chunk that was claimed ahead")
+    buffer = worker._engine.intake.buffer
+    until(lambda: len(buffer) == 2 * CHUNK - 1, "both chunks")
+    # Gone as the items of a channel go that is put off.
+    buffer.popleft()
+    second = shop.valve.hold("secure_claim")
+    first.open()
+    second.arrived.wait()
+    assert seen.seen == [FIRST]
+    second.open()
+    assert seen.wait(2)[:2] == [FIRST, [2, 4]]
+
+
+def test_a_claim_is_brought_there_once(shop: Shop, claims: Claims) -> None:
+    """However many lanes begin with items of it."""
+    seen = Signal()
+    shop.push(*range(24))
+    shop.work(lambda item: seen(item.payload), chunk=6, concurrency=3)
+    assert sorted(seen.wait(24)) == list(range(24))
+    assert claims.loosely[:4] == [False, True, True, True]
+    assert len(shop.valve.ran["secure_claim"].seen) == 3
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.usefixtures("claims")
+def test_what_cannot_be_brought_there_is_handed_back(shop: Shop, batch: bool) -> None:
+    """As if it had not been claimed; and it is told of."""
+    seen = Signal()
+
+    def handle(given: Any) -> None:
+        for item in given if batch else [given]:
+            seen((item.payload, item.attempts))
+
+    gate = shop.valve.hold("claim_items")
+    shop.valve.break_next("secure_claim", OSError("not now"))
+    shop.push(*range(3 * CHUNK))
+    trouble = heard(shop.work(handle, chunk=CHUNK, batch=batch), "error")
+    gate.open()
+    assert sorted(seen.wait(3 * CHUNK)) == [(n, 1) for n in range(3 * CHUNK)]
+    [failure] = trouble.wait()
+    assert "not now" in str(failure)
+
+
+@pytest.mark.usefixtures("claims")
+def test_a_claim_that_does_not_stand_any_more_is_lost(shop: Shop) -> None:
+    """The server went away, and has forgotten it."""
+    gate, seen = shop.valve.hold("secure_claim"), Signal()
+    ids = shop.push(*range(3 * CHUNK))
+    lost = heard(shop.work(lambda item: seen(item.payload), chunk=CHUNK), "lost")
+    gate.arrived.wait()
+    release(shop, *ids[CHUNK : 2 * CHUNK])
+    gate.open()
+    assert sorted(event.item.payload for event in lost.wait(CHUNK)) == [2, 3]
+    assert sorted(seen.wait(3 * CHUNK)) == list(range(3 * CHUNK))
+
+
+@pytest.mark.usefixtures("claims")
+def test_a_pause_meanwhile_hands_it_back(shop: Shop) -> None:
+    gate, seen = shop.valve.hold("secure_claim"), Signal()
+    shop.push(*range(3 * CHUNK))
+    worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    gate.arrived.wait()
+    worker.pause()
+    gate.open()
+    until(lambda: shop.counts.active == 0, "all that was handed back")
+    assert seen.seen == FIRST
+
+
+@pytest.mark.usefixtures("claims")
+def test_a_channel_that_is_put_off_meanwhile_is_handed_back(shop: Shop) -> None:
+    """One lane is about to begin with an item of it when the other says so; and the store is told
+    before the disk is ready."""
+    gate, seen = shop.valve.hold("secure_claim"), Signal()
+
+    def handle(item: Any) -> object:
+        seen(item.payload)
+        if item.payload != FIRST[-1]:
+            return None
+        gate.arrived.wait()
+        return RetryAfter(delay=3600)
+
+    shop.push(*range(3 * CHUNK), channel={"site": "shop"})
+    shop.work(handle, chunk=CHUNK, concurrency=2, select=Query())
+    gate.arrived.wait()
+    until(lambda: shop.counts.active == 1, "the end of all that is handed back")
+    gate.open()
+    until(lambda: shop.counts.active == 0, "all that was handed back")
+    assert seen.seen == FIRST
+
+
+def test_the_next_chunks_are_claimed_meanwhile(shop: Shop, claims: Claims) -> None:
+    """One and no more, before handlers have begun with the one that waits for the disk; and when
+    they have, it goes on."""
+    gate, seen = shop.valve.hold("secure_claim"), Signal()
+    claims.before[2] = gate.arrived.wait
+    shop.push(*range(10 * CHUNK))
+    worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    until(lambda: claims.answered == 3, "a chunk that was claimed ahead")
+    intake = worker._engine.intake
+    until(lambda: intake._leading.locked() and not intake.may_run_ahead, "who waits to claim")
+    assert (len(claims.by), seen.seen) == (3, FIRST)
+    gate.open()
+    assert seen.wait(10 * CHUNK) == list(range(10 * CHUNK))
+    assert claims.by[3].endswith("-ahead")
+
+
+async def handle_async(item: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "options"),
+    [(lambda item: None, {"chunk": 1}), (handle_async, {"chunk": CHUNK})],
+    ids=["one by one", "async"],
+)
+def test_claims_of_others_are_not_loose(
+    shop: Shop, claims: Claims, handler: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    """Of those who hold nothing back, and of those whose handlers run on an event loop."""
+    shop.push(*range(3 * CHUNK))
+    shop.work(handler, **options)
+    until(lambda: sum(shop.valve.settles) == 3 * CHUNK, "all items")
+    assert not any(claims.loosely)
+
+
+def test_what_comes_alone_does_not_wait_twice(shop: Shop, claims: Claims) -> None:
+    """After a claim that brought less than a chunk there is none under way that could gain."""
+    done = Signal()
+    shop.push(*range(CHUNK + 1))
+    shop.work(lambda item: done(item.payload), chunk=CHUNK)
+    done.wait(CHUNK + 1)
+    until(lambda: claims.answered == 3, "a claim that brought nothing")
+    shop.push(9)
+    done.wait(CHUNK + 2)
+    assert claims.loosely[:4] == [False, True, False, False]
