@@ -28,6 +28,8 @@ LONG_AGO = float("-inf")
 # Long before a selection is forgotten.
 REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
+# So many chunks may wait for the disk before no more are claimed.
+MOST_CHUNKS = 3
 
 
 def _always() -> bool:
@@ -48,9 +50,9 @@ class Intake:
 
     Nothing is claimed while something in the buffer waits to be started: at most a chunk is
     held back from other workers. Except where handlers are done with a chunk in less time than
-    it takes to claim the next one: then it may be claimed meanwhile, and one more if the disk
-    is slower than that. A chunk of one says that nothing is to be held back, and is taken at its
-    word.
+    it takes to claim the next one: then it may be claimed meanwhile, and a few more while they
+    wait for the disk, as others would have to. A chunk of one says that nothing is to be held
+    back, and is taken at its word.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
-        # Whether the chunk before that is still to be brought to the disk.
+        # Whether enough chunks wait for the disk.
         self._is_behind = False
         self._are_idle = _always
         # Items whose channel must not run now, until the store knows: by that channel.
@@ -282,8 +284,8 @@ class Intake:
             self._taken_at, self._is_outrun = LONG_AGO, False
             return
         now = monotonic()
-        self._is_behind = bool(self.buffer)
-        is_begun = not self._is_behind or self._securing.is_under_way
+        self._is_behind = len(self.buffer) > (MOST_CHUNKS - 1) * self.chunk
+        is_begun = not self.buffer or self._securing.is_under_way
         is_faster = is_begun and since - self._taken_at <= now - since
         self._is_outrun = is_faster and self._are_idle()
         self._taken_at = now
