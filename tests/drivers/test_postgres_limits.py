@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import headrace
 from headrace import ANY, Query
-from headrace.contract.items import Take
+from headrace.contract.items import Outcome, Take
 from headrace.core.channels import form_of
 from headrace.testing.postgres import PrivatePostgres
 
@@ -182,6 +182,57 @@ def test_items_count_in_the_total_of_their_channel(
     assert [number for number in used(postgres, schema) if number] == counted
     queue.complete(items)
     assert not any(used(postgres, schema))
+
+
+@SELECTS
+def test_part_of_a_claim_gives_back_what_is_its(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
+) -> None:
+    """Not what all of it has counted, which is known."""
+    hr.create_limit({"os": ANY}, 5)
+    queue = fill(hr, {"os": "mac"}, {"os": "linux"}, {"os": "bsd"})
+    items = queue.claim(99, select=select)
+    queue.complete(items[:1])
+    assert sorted(used(postgres, schema)) == [0, 1, 1]
+    queue.complete(items[1:])
+    assert used(postgres, schema) == [0, 0, 0]
+
+
+@SELECTS
+def test_whoever_has_lost_an_item_gives_back_the_rest(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
+) -> None:
+    """Its slot is that of another claim by now."""
+    hr.create_limit({"os": ANY}, 5)
+    queue = fill(hr, {"os": "mac"}, {"os": "linux"})
+    items = queue.claim(99, select=select)
+    store: Any = hr._store
+    said = Outcome(item=items[0].id, token=items[0].token, kind="release")
+    store.run(store.settle("q", [said]))
+    [again] = queue.claim(1, select=select)
+    answers = queue.settle([item.outcome("complete") for item in items])
+    assert sorted(answer.state for answer in answers) == ["completed", "lost"]
+    assert sorted(used(postgres, schema)) == [0, 1]
+    queue.complete([again])
+    assert used(postgres, schema) == [0, 0]
+
+
+@SELECTS
+def test_claims_under_old_rules_give_back_by_new_ones(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
+) -> None:
+    """All that is out was counted anew when they changed."""
+    rule = hr.create_limit({"os": ANY}, 5)
+    queue = fill(hr, {"os": "mac", "n": 1}, {"os": "mac", "n": 2})
+    items = queue.claim(99, select=select)
+    hr.create_limit({"n": ANY}, 5)
+    hr.delete_limit(rule.id)
+    hr.create_limit({"os": ANY}, 7)
+    assert sorted(used(postgres, schema)) == [1, 1, 2]
+    # The client hears of it.
+    assert queue.claim(1, select=select) == []
+    queue.complete(items)
+    assert sorted(used(postgres, schema)) == [0, 0, 0]
 
 
 @SELECTS

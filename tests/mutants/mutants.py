@@ -489,6 +489,33 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "part of a claim gives back what all of it has counted",
+        ("tests/drivers/test_postgres_limits.py", "what_is_its and turns"),
+        (
+            Patch(
+                f"{POSTGRES}.known:Known.counted",
+                "found[0].items == frozenset(items)",
+                "True",
+            ),
+        ),
+    ),
+    Mutant(
+        "whoever has lost items gives back what they have counted",
+        ("tests/drivers/test_postgres_limits.py", "gives_back_the_rest and turns"),
+        (
+            SchemaPatch(
+                "postgres",
+                "known.limits and cardinality(gone) = cardinality(items)",
+                "known.limits",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims give back what they have counted by old rules",
+        ("tests/drivers/test_postgres_limits.py", "old_rules_give_back and turns"),
+        (SchemaPatch("postgres", "if counted_by = known.limits and", "if counted_by > 0 and"),),
+    ),
+    Mutant(
         "items in no channel count in the total of others",
         ("tests/drivers/test_postgres_limits.py", "total_of_their_channel and no"),
         (SchemaPatch("postgres", "and array_position(channels, 0) is null", ""),),

@@ -187,9 +187,11 @@ def test_who_claims_ahead_may_stop_the_worker(shop: Shop, clock: Clock, claims: 
         stopped(threading.current_thread().name)
 
     claims.before[2] = fail
+    gate = shop.valve.hold("claim_items")
     shop.push(*range(5 * CHUNK))
     worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
     worker.on("error", stop)
+    gate.open()
     [name] = stopped.wait()
     assert name.endswith("-ahead")
     assert worker.join(PATIENCE)

@@ -78,6 +78,9 @@ def claim_at_once(
             first["items"],
             Claim(queue.name, take.token, take.worker, now, now + asked["lease"]),
         )
+        counted = first.get("counted")
+        if counted and items:
+            store.known.note_counted(take.token, rules.version, items, counted)
         if take.select is None and not queue.info.has_channels:
             items = _in_order(queue, items)
             store.known.raise_floor(queue, items, take.count, took)
@@ -258,7 +261,14 @@ def _complete(
         rules = yield from limited.counting(store, queue)
         if rules is None or rules.limits.has(queue.name, "enqueued"):
             return None
-        statement = store.sql.complete_counted(**common, channel=store.wakes.hinted)
+        counted = store.known.counted(tokens, ids)
+        statement = store.sql.complete_counted(
+            **common,
+            channel=store.wakes.hinted,
+            counted_by=None if counted is None else counted.rules,
+            totals=None if counted is None else counted.totals,
+            numbers=None if counted is None else counted.numbers,
+        )
         behind = flush(store)
     else:
         statement, behind = store.sql.complete_at_once(**common), None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contract.op import Steps
 from headrace.drivers.postgres.floors import Floor
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
 MOST_KNOWN = 1000
+MOST_CLAIMS = 100
+
+
+class Counted(NamedTuple):
+    """What a claim has counted: by rules of which version, in which totals, how much in each."""
+
+    items: frozenset[int]
+    rules: int
+    totals: str
+    numbers: str
 
 
 class Known:
@@ -38,6 +48,8 @@ class Known:
         # Queues whose last claim got something.
         self.busy: set[int] = set()
         self._selections: dict[tuple[int, int, str], Selection | None] = {}
+        # By the token of the claim.
+        self._counted: dict[str, Counted] = {}
 
     def queue(self, name: str, *, anew: bool = False) -> Steps[QueueRow | None]:
         """A queue that was live when it was last seen."""
@@ -65,6 +77,24 @@ class Known:
             found = Selection(rows[0]["id"], rows[0]["since"]) if rows else None
             self._selections[place] = found
         return self._selections.get(place)
+
+    def note_counted(
+        self, token: str, rules: int, items: Iterable[ItemState], counted: str
+    ) -> None:
+        """Remember what a claim has counted, for when all of it is completed."""
+        if len(self._counted) >= MOST_CLAIMS:
+            self._counted.clear()
+        totals, _, numbers = counted.partition(";")
+        ids = frozenset(item.id for item in items)
+        self._counted[token] = Counted(ids, rules, totals, numbers)
+
+    def counted(self, tokens: Sequence[str], items: Sequence[int]) -> Counted | None:
+        """What the claim of some items has counted, if they are all of it. Asked once: whatever
+        is completed then, it is not all of it any more."""
+        found = [self._counted.pop(token, None) for token in tokens]
+        if len(found) == 1 and found[0] is not None and found[0].items == frozenset(items):
+            return found[0]
+        return None
 
     def floor(self, queue: QueueRow) -> tuple[int | None, int | None]:
         """The rank and place up to which everything was claimed, if that is of any use."""

@@ -47,7 +47,7 @@ from headrace.claim_items(
 
 -- name: claim_in_turn
 -- Claim items of channels that take turns; answers nothing if there is no such queue.
-select answer as held, next_due, clock, line, first_turn, items
+select answer as held, next_due, clock, line, first_turn, items, counted
 from headrace.claim_in_turn(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :quantum,
     :is_strict, :selection::integer, string_to_array(:channels, ',')::integer[], :are_all,
@@ -55,7 +55,7 @@ from headrace.claim_in_turn(
 
 -- name: claim_in_line
 -- Claim the first items in line, whatever their channels; answers nothing if there is no such queue.
-select answer as held, next_due, clock, line, items
+select answer as held, next_due, clock, line, items, counted
 from headrace.claim_in_line(
     :queue, :version, :token, :count, :lease, :worker, :keeps_counts, :sign, :takes_any,
     :now::bigint, :rules, :is_tight);
@@ -92,7 +92,9 @@ from headrace.complete_items(
 select done as appended, woken
 from headrace.complete_counted(
     :queue, :version, string_to_array(:tokens, E'\x1e'), string_to_array(:ids, ',')::bigint[],
-    :keeps_counts, :receipt::uuid, :channel);
+    :keeps_counts, :receipt::uuid, :channel,
+    :counted_by::integer, string_to_array(:totals, ',')::integer[],
+    string_to_array(:numbers, ',')::bigint[]);
 
 -- name: bind_channels
 -- Write down what rules say about channels; false if the rules have changed.

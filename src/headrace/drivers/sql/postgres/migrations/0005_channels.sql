@@ -296,7 +296,7 @@ create function headrace.claim_in_turn(
     selection integer, asked integer[], are_all boolean, takes_any boolean, moment bigint,
     rules integer, is_tight boolean, floor_turn bigint
 ) returns table (
-    answer text, next_due bigint, clock bigint, line text, first_turn bigint, items text
+    answer text, next_due bigint, clock bigint, line text, first_turn bigint, items text, counted text
 ) language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
@@ -348,15 +348,18 @@ begin
     end if;
     moment := coalesce(moment, headrace.clock());
     if target.is_paused or target.version <> queue_version or target.held_until > moment then
-        return query select 'other', null::bigint, moment, null::text, null::bigint, null::text;
+        return query select 'other', null::bigint, moment, null::text, null::bigint, null::text,
+                            null::text;
         return;
     end if;
     if selection is not null and headrace.has_unsorted(target.id, selection) then
-        return query select 'unsorted', null::bigint, moment, null::text, null::bigint, null::text;
+        return query select 'unsorted', null::bigint, moment, null::text, null::bigint, null::text,
+                            null::text;
         return;
     end if;
     if rules > 0 and headrace.has_ended_leases(target.id, moment) then
-        return query select 'short', null::bigint, moment, null::text, null::bigint, null::text;
+        return query select 'short', null::bigint, moment, null::text, null::bigint, null::text,
+                            null::text;
         return;
     end if;
     -- What is counted must be on the disk before it is used; the client sees to that.
@@ -557,6 +560,8 @@ begin
     if rules > 0 and not is_tight and word = 'claimed' then
         counts := headrace.totals_of(target.id, givers, rules);
         word := counts.word;
+        -- For whoever completes all of it.
+        counted := array_to_string(counts.ids, ',') || ';' || array_to_string(counts.numbers, ',');
     end if;
     if word = 'unbound' then
         -- Those that come next, too.
@@ -597,7 +602,7 @@ begin
     end if;
     return query
     select word, due, moment, coalesce(unbound, array_to_string(chosen, ',')), first_seen,
-           headrace.hand_out(spots, claim_token, claimer, moment, lease);
+           headrace.hand_out(spots, claim_token, claimer, moment, lease), counted;
     emptied := headrace.empty_channels(visited, floor_turn is not null);
     if cardinality(chosen) > 0 then
         -- It was their turn.

@@ -324,7 +324,8 @@ begin
     with home as materialized (
         select c.counted, c.checked, c.most, c.rules >= rule_version as is_bound, h.number
         from (
-            select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
+            select u.id, count(*)::integer as number
+            from unnest(channels) as u (id) group by u.id
         ) h
         cross join lateral (
             select f.rules, f.counted, f.checked, f.most from headrace.channel f where f.id = h.id
@@ -382,44 +383,17 @@ begin
 end
 $$;
 
--- Count items of a queue no longer that are not out any more, given the channel of each, 0 for
--- none; the totals that somebody waits for. Null if it is not known what rules of a version say
--- about one of them, and then it has to be undone.
-create function headrace.count_in(queue_id integer, channels integer[], rule_version integer)
+-- Give back to totals what was counted in them; those that somebody waits for.
+create function headrace.count_back(ids integer[], numbers bigint[])
 returns integer[] language plpgsql as $$
 declare
-    ids integer[];
-    numbers bigint[];
-    is_bound boolean;
     awaited integer[];
-    single record;
 begin
-    single := headrace.only_total(channels, rule_version);
-    if single.total is not null then
-        update headrace.bucket b set used = b.used - cardinality(channels)
-        where b.id = single.total
+    if cardinality(ids) = 1 then
+        update headrace.bucket b set used = b.used - numbers[1]
+        where b.id = ids[1]
         returning case when b.is_awaited then array[b.id] end into awaited;
         return coalesce(awaited, '{}');
-    end if;
-    select bool_and(t.is_bound),
-           array_agg(t.total) filter (where t.total is not null),
-           array_agg(t.number) filter (where t.total is not null)
-    into is_bound, ids, numbers
-    from (
-        select k.total, bool_and(c.rules >= rule_version) as is_bound, sum(h.number) as number
-        from (
-            select u.id, count(*) as number from unnest(channels) as u (id) group by u.id
-        ) h
-        cross join lateral (
-            select f.rules, f.counted from headrace.channel f where f.id = h.id
-            union all
-            select q.rules, q.counted from headrace.queue q where q.id = queue_id and h.id = 0
-        ) c
-        left join lateral unnest(c.counted) as k (total) on true
-        group by k.total
-    ) t;
-    if not is_bound then
-        return null;
     end if;
     -- One after the other, in their order, as in headrace.count_out.
     with changed as (
@@ -433,6 +407,46 @@ begin
     )
     select coalesce(array_agg(c.id), '{}') into awaited from changed c where c.is_awaited;
     return awaited;
+end
+$$;
+
+-- Count items of a queue no longer that are not out any more, given the channel of each, 0 for
+-- none; the totals that somebody waits for. Null if it is not known what rules of a version say
+-- about one of them, and then it has to be undone.
+create function headrace.count_in(queue_id integer, channels integer[], rule_version integer)
+returns integer[] language plpgsql as $$
+declare
+    ids integer[];
+    numbers bigint[];
+    is_bound boolean;
+    single record;
+begin
+    single := headrace.only_total(channels, rule_version);
+    if single.total is not null then
+        return headrace.count_back(array[single.total], array[cardinality(channels)]);
+    end if;
+    select bool_and(t.is_bound),
+           array_agg(t.total) filter (where t.total is not null),
+           array_agg(t.number) filter (where t.total is not null)
+    into is_bound, ids, numbers
+    from (
+        select k.total, bool_and(c.rules >= rule_version) as is_bound, sum(h.number) as number
+        from (
+            select u.id, count(*)::integer as number
+            from unnest(channels) as u (id) group by u.id
+        ) h
+        cross join lateral (
+            select f.rules, f.counted from headrace.channel f where f.id = h.id
+            union all
+            select q.rules, q.counted from headrace.queue q where q.id = queue_id and h.id = 0
+        ) c
+        left join lateral unnest(c.counted) as k (total) on true
+        group by k.total
+    ) t;
+    if not is_bound then
+        return null;
+    end if;
+    return headrace.count_back(ids, numbers);
 end
 $$;
 
@@ -596,7 +610,7 @@ create function headrace.claim_in_line(
     claimer text, keeps_counts boolean, sign integer, takes_any boolean, moment bigint,
     rules integer, is_tight boolean
 ) returns table (
-    answer text, next_due bigint, clock bigint, line text, items text
+    answer text, next_due bigint, clock bigint, line text, items text, counted text
 ) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set jit = off as $$
@@ -652,6 +666,9 @@ begin
             if rules > 0 then
                 counts := headrace.totals_of(target.id, givers, rules);
                 word := counts.word;
+                -- For whoever completes all of it.
+                counted := array_to_string(counts.ids, ',') || ';'
+                    || array_to_string(counts.numbers, ',');
             end if;
             if word = 'unbound' then
                 unbound := array(
@@ -704,7 +721,7 @@ begin
     end if;
     return query
     select word, due, moment, coalesce(named, array_to_string(chosen, ',')),
-           headrace.hand_out(spots, claim_token, claimer, moment, lease);
+           headrace.hand_out(spots, claim_token, claimer, moment, lease), counted;
     if cardinality(chosen) = 0 then
         return;
     end if;
@@ -721,10 +738,12 @@ $$;
 
 -- See headrace.complete_items: the same where rules are about what is out. Also says which queues are
 -- to be woken, divided by U+001E, * if somebody waits without one. It is the error HR002 if it is not
--- known what they say of one of the items.
+-- known what they say of one of the items. If they are all items of a claim, totals and numbers say
+-- what it has counted, by rules of a version.
 create function headrace.complete_counted(
     target integer, queue_version integer, claim_tokens text[], items bigint[],
-    keeps_counts boolean, receipt uuid, listener text
+    keeps_counts boolean, receipt uuid, listener text,
+    counted_by integer, totals integer[], numbers bigint[]
 ) returns table (done text, woken text) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -752,7 +771,11 @@ begin
         returning i.id, i.channel
     )
     select coalesce(array_agg(d.id), '{}'), array_agg(d.channel) into gone, homes from d;
-    awaited := headrace.count_in(target, homes, known.limits);
+    if counted_by = known.limits and cardinality(gone) = cardinality(items) then
+        awaited := headrace.count_back(totals, numbers);
+    else
+        awaited := headrace.count_in(target, homes, known.limits);
+    end if;
     if awaited is null then
         raise exception 'it is not known what rules say of them' using errcode = 'HR002';
     end if;
