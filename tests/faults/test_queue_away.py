@@ -12,12 +12,14 @@ from faults.crew import Crew
 from faults.load import await_progress, drop_clients, load
 from faults.queue_checks import SETTINGS, await_silence, check_queue
 from faults.queue_scenes import claim, ids, push, run
+from faults.waiting import until
 from headrace.contract.items import Take
 from headrace.model.items import Document, State
 from headrace.testing.ledger import read
 from headrace.testing.postgres import PrivatePostgres
 
 ONE = Document(payload="1")
+MANY = 20_000
 # Ten seconds are what is asked of it, and what ``make soak`` allows; among all other tests a
 # busy machine has pauses of its own.
 SOON = 10.0 if "HEADRACE_KILLS" in os.environ else 30.0
@@ -89,3 +91,22 @@ def test_work_on_queues_goes_on_when_the_server_is_back(
             child.kill()
         await_silence(fragile)
         check_queue(hr, [*read(work.ledgers.values()), *crew.entries()])
+
+
+def test_work_under_limits_goes_on_when_the_server_is_back(fragile: PrivatePostgres) -> None:
+    """Handlers are quick, so that claims come before they are on the disk: what a crash takes
+    away is handled by another claim, and every slot is free in the end."""
+    seen: list[int] = []
+    with headrace.connect(fragile.url) as hr:
+        hr.create_limit(None, 1000, name="all")
+        queue = hr.queue("q")
+        queue.push_many(range(MANY), channel={"os": "linux"})
+        worker = hr.register_worker("q", lambda item: seen.append(item.payload), chunk=20)
+        for part in (1, 2):
+            until(lambda part=part: len(seen) > part * MANY // 4, "work")
+            fragile.restart(immediately=True)
+        until(lambda: set(seen) == set(range(MANY)), "all items")
+        until(lambda: hr.compute_stats("q")[0].active == 0, "the end of all claims")
+        worker.stop()
+        assert [usage.used for usage in hr.limit_usage("all")] in ([], [0])
+        assert hr.compute_stats("q")[0].pending == 0

@@ -435,7 +435,7 @@ MUTANTS = (
         (
             Patch(
                 "headrace.worker.claiming:Intake._compare",
-                "since - self._taken_at <= now - since",
+                "since - self._taken_at - on_disk <= now - since + on_disk",
                 "True",
             ),
         ),
@@ -454,16 +454,20 @@ MUTANTS = (
     Mutant(
         "handlers begin before a claim is on the disk",
         ("tests/worker/test_worker_loose.py", "handlers_wait and memory"),
-        (Patch("headrace.worker.claiming:Intake.may_begin", "if hold.is_loose:", "if False:"),),
+        (
+            Patch(
+                "headrace.worker.claiming:Intake.may_begin", "if entry.hold.is_loose:", "if False:"
+            ),
+        ),
     ),
     Mutant(
         "batches begin before all their claims are on the disk",
         ("tests/worker/test_worker_loose.py", "batches_wait and memory"),
         (
             Patch(
-                "headrace.worker.lanes:ThreadLanes._step_batch",
-                "*filter(self._intake.may_begin, rest)",
-                "*rest",
+                "headrace.worker.claiming:Intake._secured",
+                "if self._stands(entry)",
+                "if entry is not entries[0] or self._stands(entry)",
             ),
         ),
     ),
@@ -494,8 +498,8 @@ MUTANTS = (
         (
             Patch(
                 f"{POSTGRES}.known:Known.counted",
-                "found[0].items == frozenset(items)",
-                "True",
+                "frozenset().union(*(claim.items for claim in claims)) != frozenset(items)",
+                "False",
             ),
         ),
     ),

@@ -125,7 +125,8 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         """Bring a claim that ``is_loose`` to the disk, named by its token and one of its items.
 
         False if the item is not held by the token any more; so it is when the database went away
-        and has lost the claim. Nothing of it must be begun with then.
+        and has lost the claim. It must not be begun with then. By itself, not in a transaction
+        with others: it is about what was answered before.
         """
         ...
 

@@ -92,8 +92,11 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
-        # Whether enough chunks wait for the disk.
+        # Whether enough chunks wait for the disk, and how long others did until the last claim.
         self._is_behind = False
+        self._on_disk = 0.0
+        # Items that are neither in the buffer nor begun with.
+        self._beginning: set[Entry] = set()
         self._are_idle = _always
         # Items whose channel must not run now, until the store knows: by that channel.
         self._put_off: dict[str, Entry] = {}
@@ -124,9 +127,15 @@ class Intake:
         with self._lead():
             if self.may_run_ahead:
                 self._is_outrun = False
-                if self._is_behind:
-                    self._securing.wait()
-                self._try(wanted, waits=False)
+                if not self._is_behind or self._caught_up():
+                    self._try(wanted, waits=False)
+
+    def _caught_up(self) -> bool:
+        """Wait for the disk; whether handlers are still waiting, and not for too much."""
+        self._securing.wait()
+        if self._taken_at > LONG_AGO:
+            self._taken_at = monotonic()
+        return self._are_idle() and len(self.buffer) <= (MOST_CHUNKS - 1) * self.chunk
 
     @contextlib.contextmanager
     def _lead(self) -> Iterator[None]:
@@ -140,15 +149,39 @@ class Intake:
 
     def may_begin(self, entry: Entry) -> bool:
         """Whether to begin with an item that is out of the buffer: its claim is on the disk."""
+        if entry.hold.is_loose:
+            return bool(self._secured([entry]))
+        return not (entry.is_lost or entry.hold.is_void)
+
+    def to_begin(self, entries: list[Entry]) -> list[Entry]:
+        """Those of several to begin with, all at once."""
+        if any(entry.hold.is_loose for entry in entries):
+            return self._secured(entries)
+        return [entry for entry in entries if self.may_begin(entry)]
+
+    def _secured(self, entries: list[Entry]) -> list[Entry]:
+        self._beginning.update(entries)
+        try:
+            standing = [entry for entry in entries if self._stands(entry)]
+            # Looked at when all is waited for: who hands items back does not find these.
+            late = [entry for entry in standing if self._is_unwanted(entry)]
+        finally:
+            self._beginning.difference_update(entries)
+        if late:
+            self.outbox.release(late)
+        return [entry for entry in standing if entry not in late and not entry.is_lost]
+
+    def _stands(self, entry: Entry) -> bool:
+        if entry.is_lost or self._securing.secure(entry):
+            return not entry.is_lost
         hold = entry.hold
-        if hold.is_loose:
-            if self._securing.secure(hold, entry):
-                self.outbox.release(self._holds.of(hold))
-            elif not self._switch.may_claim or entry.state.key_values in self._put_off:
-                # Who has said so meanwhile did not find it in the buffer.
-                self.outbox.release([entry])
-                return False
-        return not (hold.is_void or entry.is_lost)
+        self.outbox.release(self._holds.of(hold) if hold.is_void else [entry])
+        # The next claim waits for the disk itself, and if that fails, for better times.
+        self._taken_at, self._is_outrun = LONG_AGO, False
+        return False
+
+    def _is_unwanted(self, entry: Entry) -> bool:
+        return not self._switch.may_claim or entry.state.key_values in self._put_off
 
     def hand_back(self) -> None:
         """Give up all that has not been started."""
@@ -270,15 +303,16 @@ class Intake:
     def _forget_told(self) -> None:
         """Channels of which the store knows by now that they must not run: from here on no claim
         brings anything of them."""
-        if self._securing.is_under_way:
-            return  # whoever is about to begin with an item has not looked yet
+        # Whoever is about to begin with an item has not looked yet.
+        awaited = {entry.state.key_values for entry in list(self._beginning)}
         for channel, entry in list(self._put_off.items()):
-            if not entry.is_held and self._put_off.get(channel) is entry:
+            is_told = not entry.is_held and channel not in awaited
+            if is_told and self._put_off.get(channel) is entry:
                 del self._put_off[channel]
 
     def _compare(self, since: float, *, is_full: bool) -> None:
         """Find out who waits for whom: the last chunk is worked off, and that took no longer than
-        the claim of the next one, sent at ``since``."""
+        the claim of the next one, sent at ``since``, and the disk."""
         # Where no other process does the work, a claim ahead would take its time from handlers.
         if not is_full or self.chunk == 1 or not self._store.capabilities.is_served:
             self._taken_at, self._is_outrun = LONG_AGO, False
@@ -286,7 +320,8 @@ class Intake:
         now = monotonic()
         self._is_behind = len(self.buffer) > (MOST_CHUNKS - 1) * self.chunk
         is_begun = not self.buffer or self._securing.is_under_way
-        is_faster = is_begun and since - self._taken_at <= now - since
+        on_disk, self._on_disk = self._securing.seconds - self._on_disk, self._securing.seconds
+        is_faster = is_begun and since - self._taken_at - on_disk <= now - since + on_disk
         self._is_outrun = is_faster and self._are_idle()
         self._taken_at = now
 

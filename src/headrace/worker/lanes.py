@@ -89,7 +89,7 @@ class ThreadLanes:
                 if entry is None:
                     if not self._wait(index):
                         return
-                elif self._intake.may_begin(entry):
+                else:
                     step(index, entry, buffer)
         finally:
             with self._turn:
@@ -100,6 +100,8 @@ class ThreadLanes:
                 self.resize(self._size)
 
     def _step(self, index: int, entry: Entry, buffer: deque[Entry]) -> None:
+        if not self._intake.may_begin(entry):
+            return
         self._running[index] = 1
         outcome = self._handler.run(entry)
         entry.is_finished = True
@@ -107,8 +109,9 @@ class ThreadLanes:
         del self._running[index]
 
     def _step_batch(self, index: int, first: Entry, buffer: deque[Entry]) -> None:
-        rest = more(first, buffer, self._intake.chunk)[1:]
-        entries = [first, *filter(self._intake.may_begin, rest)]
+        entries = self._intake.to_begin(more(first, buffer, self._intake.chunk))
+        if not entries:
+            return
         self._running[index] = len(entries)
         for entry, outcome in zip(entries, self._handler.run_batch(entries), strict=True):
             entry.is_finished = True

@@ -98,7 +98,7 @@ def register_worker(
     and what it raises rejects it. A handler with a second parameter gets a ``Context``. With ``batch`` it
     gets a list of up to ``chunk`` items, and may return a list of outcomes, or a dict by id.
 
-    ``chunk`` is how many items are claimed ahead at most, ``lease`` for how long (it is extended
+    ``chunk`` is how many items are claimed at a time, ``lease`` for how long (it is extended
     while the handler runs). What is not given follows the queue's settings, also when they
     change. ``select``, ``order`` and ``quantum`` choose among channels, as in ``Queue.claim``.
     ``backoff`` says for an item and its error in how many seconds it is tried again.

@@ -11,7 +11,7 @@ import threading
 
 from headrace.contract.store import Store
 from headrace.worker.events import Listeners
-from headrace.worker.holding import Entry, Hold
+from headrace.worker.holding import Entry, monotonic
 
 
 class Securing:
@@ -22,6 +22,8 @@ class Securing:
         self._queue = queue
         self._listeners = listeners
         self._lock = threading.Lock()
+        self.seconds = 0.0
+        """How long that took, all in all."""
 
     @property
     def is_under_way(self) -> bool:
@@ -32,16 +34,25 @@ class Securing:
         with self._lock:
             pass
 
-    def secure(self, hold: Hold, entry: Entry) -> bool:
-        """Bring the claim of an item to the disk; whether it was found to be void just now."""
+    def secure(self, entry: Entry) -> bool:
+        """Bring the claim of an item to the disk; False if it does not stand any more.
+
+        That says nothing of other items of the claim: somebody may have taken this one away. If
+        it is not to be found out, the claim is void.
+        """
+        hold, failure = entry.hold, None
         with self._lock:
             if not hold.is_loose:
-                return False
+                return not hold.is_void
+            since = monotonic()
             try:
                 op = self._store.secure_claim(self._queue, hold.token, entry.state.id)
-                hold.is_void = not self._store.run(op)
+                stands = self._store.run(op)
+                hold.is_loose = not stands
             except Exception as error:  # whatever it is, there still is a lane to go on with
-                self._listeners.trouble(error, "claim")
-                hold.is_void = True
-            hold.is_loose = False
-            return hold.is_void
+                stands, failure = False, error
+                hold.is_void, hold.is_loose = True, False
+            self.seconds += monotonic() - since
+        if failure is not None:
+            self._listeners.trouble(failure, "claim")
+        return stands

@@ -79,7 +79,7 @@ def claim_at_once(
             Claim(queue.name, take.token, take.worker, now, now + asked["lease"]),
         )
         counted = first.get("counted")
-        if counted and items:
+        if counted and items and _can_complete(queue):
             store.known.note_counted(take.token, rules.version, items, counted)
         if take.select is None and not queue.info.has_channels:
             items = _in_order(queue, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,12 +90,15 @@ class Known:
         self._counted[token] = Counted(ids, rules, totals, numbers)
 
     def counted(self, tokens: Sequence[str], items: Sequence[int]) -> Counted | None:
-        """What the claim of some items has counted, if they are all of it. Asked once: whatever
-        is completed then, it is not all of it any more."""
-        found = [self._counted.pop(token, None) for token in tokens]
-        if len(found) == 1 and found[0] is not None and found[0].items == frozenset(items):
-            return found[0]
-        return None
+        """What the claims of some items have counted, if they are all of them. Asked once: when
+        some of them are completed, those left are not all any more."""
+        found = [self._counted.pop(token, None) for token in dict.fromkeys(tokens)]
+        claims = [claim for claim in found if claim is not None]
+        if len(claims) < len(found) or len({claim.rules for claim in claims}) > 1:
+            return None
+        if frozenset().union(*(claim.items for claim in claims)) != frozenset(items):
+            return None
+        return claims[0] if len(claims) == 1 else _together(claims)
 
     def floor(self, queue: QueueRow) -> tuple[int | None, int | None]:
         """The rank and place up to which everything was claimed, if that is of any use."""
@@ -150,3 +154,13 @@ class Known:
             floor = self._floors.get(topic.removeprefix("queue/"))
             if floor is not None:
                 floor.reset()
+
+
+def _together(claims: Sequence[Counted]) -> Counted:
+    """What several claims have counted, without the items."""
+    numbers = Counter[str]()
+    for claim in claims:
+        for total, number in zip(claim.totals.split(","), claim.numbers.split(","), strict=True):
+            numbers[total] += int(number)
+    counted = ",".join(map(str, numbers.values()))
+    return Counted(frozenset(), claims[0].rules, ",".join(numbers), counted)
