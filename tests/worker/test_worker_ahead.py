@@ -167,9 +167,11 @@ def test_a_claim_ahead_that_fails_is_tried_again(shop: Shop, clock: Clock, claim
 
     claims.before[2] = fail
     shop.create(lock_duration=0.2)
+    gate = shop.valve.hold("claim_items")
     shop.push(*range(3 * CHUNK))
     worker = shop.work(lambda item: seen(item.payload), chunk=CHUNK)
     worker.on("error", trouble)
+    gate.open()
     # Those of the claim that failed come back when it is over.
     assert set(seen.wait(3 * CHUNK)) == set(range(3 * CHUNK))
     assert trouble.wait()

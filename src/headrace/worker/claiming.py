@@ -95,6 +95,8 @@ class Intake:
         # Whether enough chunks wait for the disk, and how long others did until the last claim.
         self._is_behind = False
         self._on_disk = 0.0
+        # Whether one could not be brought there, and none since.
+        self._is_failing = False
         # Items that are neither in the buffer nor begun with.
         self._beginning: set[Entry] = set()
         self._are_idle = _always
@@ -133,8 +135,7 @@ class Intake:
     def _caught_up(self) -> bool:
         """Wait for the disk; whether handlers are still waiting, and not for too much."""
         self._securing.wait()
-        if self._taken_at > LONG_AGO:
-            self._taken_at = monotonic()
+        self._taken_at = monotonic()
         return self._are_idle() and len(self.buffer) <= (MOST_CHUNKS - 1) * self.chunk
 
     @contextlib.contextmanager
@@ -177,7 +178,7 @@ class Intake:
         hold = entry.hold
         self.outbox.release(self._holds.of(hold) if hold.is_void else [entry])
         # The next claim waits for the disk itself, and if that fails, for better times.
-        self._taken_at, self._is_outrun = LONG_AGO, False
+        self._is_failing, self._is_outrun = True, False
         return False
 
     def _is_unwanted(self, entry: Entry) -> bool:
@@ -281,7 +282,7 @@ class Intake:
             lease_ms=self._wishes.lease_ms,
             version=self.version,
             worker=self._worker,
-            may_be_loose=self._may_be_loose and self._taken_at > LONG_AGO,
+            may_be_loose=self._may_be_loose and self._taken_at > LONG_AGO and not self._is_failing,
             **self._wishes.choice,
         )
         self._holds.begin_claim()
@@ -293,6 +294,7 @@ class Intake:
                 self._forget_told()
             since = monotonic()
             taking = self._store.run(self._store.claim_items(take))
+            self._is_failing = self._is_failing and take.may_be_loose
             self._compare(since, is_full=len(taking.items) >= count)
             if taking.items:
                 self._take_in(self._holds.add(taking, since))

@@ -94,7 +94,9 @@ class Known:
         some of them are completed, those left are not all any more."""
         found = [self._counted.pop(token, None) for token in dict.fromkeys(tokens)]
         claims = [claim for claim in found if claim is not None]
-        if len(claims) < len(found) or len({claim.rules for claim in claims}) > 1:
+        if not claims or len(claims) < len(found):
+            return None
+        if len({claim.rules for claim in claims}) > 1:
             return None
         if frozenset().union(*(claim.items for claim in claims)) != frozenset(items):
             return None
