@@ -37,6 +37,12 @@ def fill(hr: headrace.Headrace, *channels: dict[str, object] | None) -> headrace
     return queue
 
 
+def loosely(select: Query | None) -> Take:
+    """A claim on that queue whose answer may come before it is on the disk."""
+    choice = {} if select is None else {"select": form_of(select)}
+    return Take(queue="q", token="mine", count=1, may_be_loose=True, **choice)
+
+
 @pytest.mark.usefixtures("lazy_disk")
 @WAYS
 def test_what_is_counted_is_on_the_disk(
@@ -69,8 +75,7 @@ def test_a_loose_claim_is_on_the_disk_when_it_is_secured(
     hr.create_limit(None, 5)
     fill(hr, channel)
     store: Any = hr._store
-    choice = {} if select is None else {"select": form_of(select)}
-    take = Take(queue="q", token="mine", count=1, may_be_loose=True, **choice)
+    take = loosely(select)
     taking = store.run(store.claim_items(take))
     [item] = taking.items
     assert taking.is_loose
@@ -89,18 +94,17 @@ def test_nothing_is_loose_without_need(
     """Without rules a claim that is lost is no loss; one that brings nothing has nothing to lose."""
     fill(hr, channel)
     store: Any = hr._store
-    choice = {} if select is None else {"select": form_of(select)}
-    loosely = Take(queue="q", token="mine", count=1, may_be_loose=True, **choice)
-    taking = store.run(store.claim_items(loosely))
+    take = loosely(select)
+    taking = store.run(store.claim_items(take))
     assert (len(taking.items), taking.is_loose) == (1, False)
     hr.create_limit(None, 5)
     for may_be_loose in (False, True):
         hr.queue("q").push(3, channel=channel)
         token = f"mine-{may_be_loose}"
-        take = replace(loosely, token=token, may_be_loose=may_be_loose)
-        taking = store.run(store.claim_items(take))
+        another = replace(take, token=token, may_be_loose=may_be_loose)
+        taking = store.run(store.claim_items(another))
         assert (len(taking.items), taking.is_loose) == (1, may_be_loose)
-    taking = store.run(store.claim_items(replace(loosely, token="another")))
+    taking = store.run(store.claim_items(replace(take, token="another")))
     assert (len(taking.items), taking.is_loose) == (0, False)
 
 
@@ -196,6 +200,20 @@ def test_part_of_a_claim_gives_back_what_is_its(
     assert sorted(used(postgres, schema)) == [0, 1, 1]
     queue.complete(items[1:])
     assert used(postgres, schema) == [0, 0, 0]
+
+
+@SELECTS
+def test_claims_that_are_completed_together_give_back_what_all_have_counted(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, select: Query | None
+) -> None:
+    """In totals that they share, and in others."""
+    hr.create_limit(None, 5)
+    hr.create_limit({"os": ANY}, 5)
+    queue = fill(hr, {"os": "mac"}, {"os": "linux"}, {"os": "bsd"})
+    items = [*queue.claim(2, select=select), *queue.claim(2, select=select)]
+    assert sorted(used(postgres, schema)) == [1, 1, 1, 3]
+    queue.complete(items)
+    assert used(postgres, schema) == [0, 0, 0, 0]
 
 
 @SELECTS

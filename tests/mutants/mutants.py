@@ -504,6 +504,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "of claims completed together one gives back what it has counted",
+        ("tests/drivers/test_postgres_limits.py", "completed_together and turns"),
+        (
+            Patch(
+                f"{POSTGRES}.known:_together",
+                "numbers[total] += int(number)",
+                "numbers[total] = int(number)",
+            ),
+        ),
+    ),
+    Mutant(
         "whoever has lost items gives back what they have counted",
         ("tests/drivers/test_postgres_limits.py", "gives_back_the_rest and turns"),
         (

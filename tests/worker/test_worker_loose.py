@@ -46,14 +46,15 @@ def test_handlers_wait_for_the_disk(shop: Shop) -> None:
     assert seen.wait(3 * CHUNK) == list(range(3 * CHUNK))
 
 
-def held_batches(shop: Shop, claims: Claims, seen: Signal, **options: Any) -> tuple[Any, Gate]:
+def held_batches(shop: Shop, claims: Claims, seen: Signal) -> tuple[Any, Gate]:
     """A worker whose next batches are [2, 3] and [5, 6], when the first of those waits for the
     disk."""
     gate = shop.valve.hold("secure_claim")
     claims.before[2] = gate.arrived.wait
-    shop.push(*range(4 * CHUNK), **options.pop("push", {}))
-    handle = options.pop("handle", lambda items: seen([item.payload for item in items]))
-    worker = shop.work(handle, chunk=CHUNK, batch=True, **options)
+    shop.push(*range(4 * CHUNK))
+    worker = shop.work(
+        lambda items: seen([item.payload for item in items]), chunk=CHUNK, batch=True
+    )
     until(lambda: claims.answered >= 4, "chunks that were claimed ahead")
     buffer = worker._engine.intake.buffer
     until(lambda: len(buffer) == 2 * CHUNK, "both of them")
