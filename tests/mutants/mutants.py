@@ -441,6 +441,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "handlers are taken for slow where the disk is",
+        ("tests/worker/test_worker_loose.py", "time_on_the_disk and memory"),
+        (
+            Patch(
+                "headrace.worker.claiming:Intake._compare",
+                "since - self._taken_at - on_disk <= now - since + on_disk",
+                "since - self._taken_at <= now - since",
+            ),
+        ),
+    ),
+    Mutant(
         "claims run ahead of handlers that are busy",
         ("tests/worker/test_worker_ahead.py", "who_is_busy and memory"),
         (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from served import Claims
+from served import Claims, Clock
 from workshop import Gate, Shop, Signal, heard, until
 
 from headrace import Query
@@ -224,6 +224,20 @@ def test_the_next_chunks_are_claimed_meanwhile(shop: Shop, claims: Claims) -> No
     assert (len(claims.by), seen.seen) == (most, FIRST)
     gate.open()
     assert seen.wait(20 * CHUNK) == list(range(20 * CHUNK))
+
+
+@pytest.mark.parametrize(("on_disk", "is_outrun"), [(5.0, True), (0.0, False)])
+def test_time_on_the_disk_is_not_that_of_handlers(
+    shop: Shop, clock: Clock, claims: Claims, on_disk: float, is_outrun: bool
+) -> None:
+    """Between two claims of a second each lie five and a half: half of one is theirs, or all."""
+    intake: Any = shop.work(lambda item: None, chunk=CHUNK)._engine.intake
+    until(lambda: claims.answered == 1, "a claim that brought nothing")
+    intake._taken_at, intake._securing.seconds = clock.now, on_disk
+    since = clock.now + 5.5
+    clock.now = since + 1.0
+    intake._compare(since, is_full=True)
+    assert intake._is_outrun is is_outrun
 
 
 async def handle_async(item: Any) -> None: ...
