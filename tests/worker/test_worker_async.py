@@ -39,6 +39,14 @@ def run(url: str, story: Callable[[headrace.AsyncHeadrace], Awaitable[None]]) ->
     asyncio.run(main())
 
 
+async def has_done(worker: AsyncWorker, count: int) -> None:
+    """Wait for the worker to know: the store does before."""
+    async with asyncio.timeout(PATIENCE):
+        while worker.done < count:
+            await asyncio.sleep(0.001)
+    assert worker.done == count
+
+
 def test_coroutines_run_on_the_loop_and_functions_in_threads(shop: Shop, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         here, threads = asyncio.get_running_loop(), []
@@ -179,9 +187,8 @@ def test_kill_leaves_coroutines_to_themselves(shop: Shop, url: str) -> None:
         await worker.kill()
         assert (worker.status, shop.counts.active, shop.counts.pending) == ("stopped", 1, 1)
         go.set()
-        while shop.counts.active:
-            await asyncio.sleep(0.001)
-        assert worker.done == 1
+        await has_done(worker, 1)
+        assert shop.counts.active == 0
 
     run(url, story)
 
@@ -225,9 +232,8 @@ def test_a_coroutine_can_stop_its_own_worker(shop: Shop, url: str, how: str) -> 
         worker = register_worker(hr, "q", handle)
         shop.push(1)
         assert await worker.join(PATIENCE)
-        while shop.counts.active:
-            await asyncio.sleep(0.001)
-        assert worker.done == 1
+        await has_done(worker, 1)
+        assert shop.counts.active == 0
 
     run(url, story)
 
