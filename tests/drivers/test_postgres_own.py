@@ -323,3 +323,22 @@ def test_a_held_snapshot_sees_its_own_past_and_stops_nobody(
         assert old.execute(look).fetchall() == before
     assert proc.lag().records == 0
     assert hr.topic_info("t").next_seq == 310
+
+
+def test_a_connection_has_one_signature_until_it_is_idle_for_an_hour(
+    postgres: PrivatePostgres, postgres_url: str, schema: str
+) -> None:
+    """They do not pile up, however many transactions and clients there are."""
+    clock = FakeClock()
+    table = f"{schema}.signature"
+    with headrace.connect(postgres_url, clock=clock) as hr:
+        for n in range(5):
+            hr.upsert("q", n, subject="s")
+        [[own]] = postgres.execute(f"select connection from {table}")
+        for age in (3_600_000, 3_599_999):
+            values = f"gen_random_uuid(), 1, {clock.now - age}"
+            postgres.execute(f"insert into {table} values ({values})")
+        hr.maintain(force=True)
+        left = postgres.execute(f"select connection, at from {table} order by at")
+        assert [at for _, at in left] == [clock.now - 3_599_999, clock.now]
+        assert left[-1][0] == own

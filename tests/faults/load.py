@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from faults.crew import Child
 from faults.waiting import PATIENCE, until
 from headrace.testing.ledger import Ledger
 from headrace.testing.postgres import PrivatePostgres
@@ -56,15 +57,25 @@ def load(folder: Path) -> Iterator[Load]:
         work.stop()
 
 
-def await_progress(ledgers: Sequence[Path], work: Load, seconds: float = PATIENCE) -> None:
+def await_progress(
+    work: Load, children: Sequence[Child] = (), *, seconds: float = PATIENCE
+) -> None:
     """Wait until everybody has had an answer from the server as it is now."""
+    ledgers = [*work.ledgers.values(), *(child.ledger for child in children)]
     before = {path: outcomes(path) for path in ledgers}
 
-    def has_moved() -> bool:
-        assert work.complaints() == []
+    def late() -> dict[str, list[bytes]]:
+        paths = [path for path in ledgers if outcomes(path) <= before[path] + 1]
+        return {path.stem: path.read_bytes().splitlines()[-3:] for path in paths}
+
+    def have_moved() -> bool:
+        for error in work.complaints():
+            raise error
+        for child in children:
+            child.is_at_work()
         return all(outcomes(path) > before[path] + 1 for path in ledgers)
 
-    until(has_moved, "all to go on", seconds)
+    until(have_moved, lambda: f"all to go on, but these did not: {late()}", seconds)
 
 
 def outcomes(path: Path) -> int:

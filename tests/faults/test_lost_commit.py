@@ -11,8 +11,12 @@ from faults.queue_scenes import IN_TRANSACTION
 from faults.scene import opened
 from faults.scenes import SCENES
 from faults.waiting import until
-from headrace.errors import OutcomeUnknown
+from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.testing import faces
+from headrace.testing.postgres import PrivatePostgres
+
+USE_MANY_NUMBERS = """
+do $$ begin for n in 1..1000 loop perform pg_current_xact_id(); commit; end loop; end $$"""
 
 
 def marks(title: str) -> Marks:
@@ -60,6 +64,50 @@ def test_outcome_is_found_out_once_the_server_can_be_reached_again(
         finally:
             opener.join()
         assert [record.id for record in hr.range("numbers", ":1")] == [id]
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("title", ["commit to several topics", "push many", "upsert", "settle"])
+def test_a_crash_after_a_lost_commit_is_not_noticed_either(
+    fragile: PrivatePostgres, title: str, cut: Cut
+) -> None:
+    """The server that is back knows of other transactions by the numbers of those it has lost;
+    what ours has left behind tells them apart."""
+    scene = SCENES[title]
+    with headrace.connect(fragile.url) as direct, Proxy(fragile.port) as proxy:
+        scene.prepare(direct, "stage")
+        with headrace.connect(proxy.url(fragile.url)) as hr, ThreadPoolExecutor(1) as threads:
+            hr.topics()
+            proxy.plan(cut, stays_cut=True, marks=ONLY_COMMIT)
+            answer = threads.submit(scene.act, hr, "stage")
+            until(lambda: proxy.turned_away, "a client that comes back")
+            fragile.restart(immediately=True)
+            fragile.execute(USE_MANY_NUMBERS)
+            proxy.is_open = True
+            assert answer.result(60) == scene.effect(direct, "stage")
+            assert proxy.cuts == [cut]
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_transaction_is_known_again_after_a_crash(fragile: PrivatePostgres, cut: Cut) -> None:
+    """It returns, and is there; or it raises, and is not."""
+    with headrace.connect(fragile.url) as direct, Proxy(fragile.port) as proxy:
+
+        def act() -> None:
+            with hr.transaction() as tx:
+                tx.commit("numbers", {"n": 1})
+
+        with headrace.connect(proxy.url(fragile.url)) as hr, ThreadPoolExecutor(1) as threads:
+            hr.commit("numbers", {"n": 0})
+            proxy.plan(cut, stays_cut=True, marks=ONLY_COMMIT)
+            answer = threads.submit(act)
+            until(lambda: proxy.turned_away, "a client that comes back")
+            fragile.restart(immediately=True)
+            fragile.execute(USE_MANY_NUMBERS)
+            proxy.is_open = True
+            error = answer.exception(60)
+        assert direct.length("numbers") == (2 if cut == "after" else 1)
+        assert isinstance(error, StoreUnavailable) == (cut == "before")
 
 
 def reopen_after_some_knocks(proxy: Proxy) -> None:

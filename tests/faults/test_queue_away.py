@@ -80,11 +80,10 @@ def test_work_on_queues_goes_on_when_the_server_is_back(
         crew.start("producer", url=fragile.url, queue="q")
         crew.start("consumer", url=fragile.url, queue="q")
         crew.start("hand", url=fragile.url, queue="q")
-        ledgers = [*work.ledgers.values(), *(child.ledger for child in crew.children)]
-        await_progress(ledgers, work)
+        await_progress(work, crew.children)
         for fault in faults:
             fault()
-            await_progress(ledgers, work, SOON)
+            await_progress(work, crew.children, seconds=SOON)
         work.stop()
         assert work.complaints() == []
         for child in crew.children:

@@ -8,14 +8,18 @@ from typing import Any
 PATIENCE = 60.0
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+def until(
+    condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = PATIENCE
+) -> Any:
     """Wait for a condition to hold; its value, or a failure that says what was awaited."""
     give_up = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < give_up, f"waited {seconds:g} s in vain for {what}"
+        if time.monotonic() > give_up:
+            awaited = what if isinstance(what, str) else what()
+            raise AssertionError(f"waited {seconds:g} s in vain for {awaited}")
         time.sleep(0.002)
 
 

@@ -767,6 +767,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a number is taken for the transaction that had it before a crash",
+        ("tests/faults/test_lost_commit.py", "known_again_after_a_crash and before"),
+        (
+            Patch(
+                "headrace.drivers.postgres.fates:Fates._ask",
+                'if fate in ("committed", "unknown")',
+                'if fate == "unknown"',
+            ),
+        ),
+    ),
+    Mutant(
         "a claim by turns does not look at holds again",
         ("tests/interleaving/test_holds.py", "while_a_claim_is_under_way"),
         (

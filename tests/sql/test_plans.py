@@ -21,7 +21,6 @@ HOT: dict[str, dict[str, Any]] = {
     "lock_heads": {"names": ["t-7"], "now": None},
     "head": {"topic": "t-7", "now": None},
     "move_head": {"topic": 7, "next_seq": 1, "ts": 1},
-    "find_batch": {"topic": 7, "base_seq": 5, "id": "00000000-0000-0000-0000-000000000000"},
     "time_cut": {"topic": "t-7", "ts": TS + 5000},
     "read_up": {
         "topic": "t-7",
@@ -169,6 +168,10 @@ HOT_ON_POSTGRES: dict[str, dict[str, Any]] = {
     "subject_items": {"queue": 7, "subjects": ["s-7"]},
     "walk_channels": {"queue": 8, "after": 5, "limit": 10},
     "find_receipt": {"receipt": "00000000-0000-0000-0000-000000000000"},
+    "find_signature": {
+        "connection": "00000000-0000-0000-0000-000000000000",
+        "transaction": 7,
+    },
     "enter_queue": {"name": "q-7"},
     "count_staged": {"tokens": ["x-7"]},
     "number_staged": {"tokens": ["x-7"], "topics": [7], "bases": [5], "ts": 5},
@@ -240,6 +243,7 @@ INSERTS_ON_POSTGRES = {
     "secure_claim",
     "take_receipt",
     "close_queue",
+    "sign",
 } | {"add_unnumbered", "keep_waiter", "set_clock", "stage_batch", "stage_documents"}
 # Seldom, or meant to look at everything.
 COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "collectable"} | {
@@ -265,7 +269,7 @@ COLD = {"list_topics", "load_procs", "save_proc", "drop_proc", "set_ages", "coll
     *("list_locks", "drop_places", "raise_fence_floor"),
     *("list_clients", "list_workers", "desire", "silent_clients", "find_sinks", "drop_sink"),
 }
-COLD_ON_POSTGRES = {"old_stages"}
+COLD_ON_POSTGRES = {"old_stages", "fate", "drop_signatures"}
 
 FILL = """
 insert into headrace.topic (name, next_seq, last_ts)
@@ -318,6 +322,10 @@ insert into headrace.lock (key_values, session, until) select 'k-' || n, 's-' ||
     from series;
 insert into headrace.lock_place (lock, session, until) select n, 's-' || n, {ts} + n from series;
 """
+FILL_POSTGRES = """
+insert into headrace.signature (connection, transaction, at)
+    select gen_random_uuid(), n, {ts} from series;
+"""
 
 
 def test_every_statement_is_judged() -> None:
@@ -367,7 +375,7 @@ def large_postgres(postgres: PrivatePostgres) -> Iterator[psycopg.Connection]:
     headrace.connect(f"{postgres.url}?schema=plans").close()
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"create temp table series as select generate_series(0, {ROWS}) n")
-        fill = FILL.format(rows=ROWS, ts=TS, id="gen_random_uuid()")
+        fill = (FILL + FILL_POSTGRES).format(rows=ROWS, ts=TS, id="gen_random_uuid()")
         connection.execute(fill.replace("headrace.", "plans.").encode())
         connection.execute("analyze")
         yield connection

@@ -27,7 +27,7 @@ TABLES = (
         "error",
     ),
     *("sample", "tally", "client", "worker", "channel", "ready", "gone"),
-    *("limit_rule", "limit_override", "bucket", "limit_wait", "counter"),
+    *("limit_rule", "limit_override", "bucket", "limit_wait", "counter", "signature"),
 )
 
 # Hypothesis takes up to five minutes to make a failure small, and then says what it is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as pg
@@ -11,7 +11,8 @@ from psycopg import errors as pg
 from headrace.contract.op import Op
 from headrace.drivers.postgres import failures
 from headrace.drivers.postgres.connecting import Checkin, Connecting, Send
-from headrace.drivers.relational.sql import Statement
+from headrace.drivers.postgres.signing import Signature
+from headrace.drivers.relational.sql import Sql, Statement
 from headrace.drivers.running import (
     FIRST_DELAY,
     LONGEST_DELAY,
@@ -22,28 +23,34 @@ from headrace.drivers.running import (
 )
 from headrace.errors import OutcomeUnknown
 
-IDENTIFY = Statement(
-    "identify",
-    "select pg_current_xact_id()::text as xid, pg_postmaster_start_time()::text as server",
-    {},
-)
-"""Known before COMMIT is sent, so that its fate can be asked from another connection."""
+
+class Identity(NamedTuple):
+    """Known before COMMIT is sent, so that its fate can be asked from another connection."""
+
+    xid: str
+    signature: Signature
 
 
 class LostAtCommit(Exception):
     """The connection broke between COMMIT and its answer."""
 
-    def __init__(
-        self, identity: dict[str, str] | None, evidence: Statement | None, result: object
-    ) -> None:
+    def __init__(self, identity: Identity | None, result: object) -> None:
         super().__init__()
         self.identity = identity
-        self.evidence = evidence
         self.result = result
 
 
 class Fates(Connecting):
     """Asks the server, and goes on asking for as long as patience lasts."""
+
+    sql: Sql
+
+    def clock(self) -> int | None:
+        """The time in tests; None is the server's."""
+        raise NotImplementedError
+
+    def _sign(self, signature: Signature) -> Statement:
+        return self.sql.sign(**signature._asdict(), now=self.clock())
 
     def _find_out(self, op: Op[Any], lost: LostAtCommit) -> Work[None]:
         """Return if the transaction was committed after all; ``TryAgain`` if it was not."""
@@ -57,7 +64,7 @@ class Fates(Connecting):
         delay = FIRST_DELAY
         while time.monotonic() < give_up:
             try:
-                fate = yield from self._ask(lost.identity, lost.evidence)
+                fate = yield from self._ask(lost.identity)
             except (psycopg.Error, TryAgain):
                 fate = "in progress"
             if fate == "committed":
@@ -79,30 +86,28 @@ class Fates(Connecting):
             operation=op.name,
         )
 
-    def _ask(self, identity: dict[str, str], evidence: Statement | None) -> Work[str]:
+    def _ask(self, identity: Identity) -> Work[str]:
         """What became of a transaction: committed, aborted, in progress, or unknown."""
         connection = yield from self._checkout()
         is_good = False
         try:
-            status = Statement(
-                "fate",
-                "select pg_xact_status(%(xid)s::xid8) as fate,"
-                " pg_postmaster_start_time()::text as server",
-                {"xid": identity["xid"]},
-            )
-            try:
-                [[row]] = yield Send(connection, (status,))
-            except pg.InvalidParameterValue:
-                # "in the future": a crash took the transaction and even its number.
-                row = {"fate": "aborted", "server": ""}
-            fate = row["fate"] or "unknown"
-            if fate == "committed" and evidence is not None:
-                # A crash may have given the number to somebody else's transaction.
-                [found] = yield Send(connection, (evidence,))
-                fate = "committed" if found else "aborted"
-            elif fate == "committed" and row["server"] != identity["server"]:
-                fate = "unknown"
+            fate = yield from self._fate(connection, identity.xid)
+            if fate in ("committed", "unknown"):
+                # A crash may have given the number to somebody else's transaction. Only now:
+                # while ours is under way nobody sees what it leaves.
+                signature = identity.signature._asdict()
+                [found] = yield Send(connection, (self.sql.find_signature(**signature),))
+                fate = "committed" if found else "aborted" if fate == "committed" else fate
             is_good = True
             return fate
         finally:
             yield Checkin(connection, is_good)
+
+    def _fate(self, connection: Any, xid: str) -> Work[str]:
+        """What the server knows of a transaction with this number."""
+        try:
+            [[row]] = yield Send(connection, (self.sql.fate(xid=xid),))
+        except pg.InvalidParameterValue:
+            # "in the future": a crash took the transaction and even its number.
+            return "aborted"
+        return row["fate"] or "unknown"

@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 from psycopg.types.string import ByteaBinaryLoader
 
 from headrace.drivers.postgres.pool import AnyAsyncConnection, AnyConnection
+from headrace.drivers.postgres.signing import Signatures
 from headrace.drivers.postgres.straight import Straight, is_fit, poller_on, straight_on
 from headrace.drivers.relational.sql import Many, Statement
 from headrace.errors import InvalidBody
@@ -37,6 +38,10 @@ class OwnConnection(psycopg.Connection[Any]):
         return poller_on(self)
 
     @cached_property
+    def sign(self) -> Signatures:
+        return Signatures()
+
+    @cached_property
     def stored_cursor(self) -> psycopg.Cursor[Any]:
         """One that leaves texts as they come: not decoded, nor even copied for it."""
         cursor = self.cursor(row_factory=dict_row, binary=True)
@@ -58,6 +63,10 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
     @cached_property
     def poller(self) -> select.poll:
         return poller_on(self)
+
+    @cached_property
+    def sign(self) -> Signatures:
+        return Signatures()
 
 
 def send_whole(

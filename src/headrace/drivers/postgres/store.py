@@ -35,7 +35,7 @@ DIALECT = Dialect(
     folder="postgres",
     word="headrace.",
     style="pyformat",
-    nouns=(*NOUNS, "alone", "gate", "late", "staging", "wake"),
+    nouns=(*NOUNS, "alone", "gate", "late", "signature", "staging", "wake"),
 )
 
 
@@ -75,6 +75,9 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
+
+    def tidy(self) -> Steps[None]:
+        yield self.sql.drop_signatures(now=self.clock())
 
     def note_committed(self, names: set[str]) -> None:
         self.known.lower_floors(names)

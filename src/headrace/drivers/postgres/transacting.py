@@ -13,10 +13,9 @@ from psycopg import errors as pg
 from headrace.contract.op import Op, Steps
 from headrace.drivers.postgres import diagnosis, failures
 from headrace.drivers.postgres.connecting import Checkin, Send
-from headrace.drivers.postgres.fates import IDENTIFY, Fates, LostAtCommit
+from headrace.drivers.postgres.fates import Fates, Identity, LostAtCommit
 from headrace.drivers.relational.sql import (
     Announce,
-    Evidence,
     Finally,
     Insist,
     Many,
@@ -52,7 +51,7 @@ class Begun(msgspec.Struct, frozen=True):
     """An open transaction for several operations."""
 
     connection: Any
-    identity: dict[str, str]
+    identity: Identity
 
 
 class Talk:
@@ -155,14 +154,14 @@ class Transacting(Fates):
         """Do what is left of an operation, in a transaction if it asks for more than statements
         that are one by themselves."""
         # A claim that is lost is no loss: it need not be asked about, only repeated.
-        asked = () if op.repeatable and op.relaxed else (IDENTIFY,)
+        signature = None if op.repeatable and op.relaxed else connection.sign()
+        signed = () if signature is None else (self._sign(signature),)
         durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
-        opening = (_BEGIN, *first, *((_RELAX,) if op.relaxed else durability), *asked)
+        opening = (_BEGIN, *first, *((_RELAX,) if op.relaxed else durability), *signed)
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
         closing: tuple[Statement | Many, ...] = ()
         is_begun = False
-        identity: dict[str, str] | None = None
-        evidence: Statement | None = None
+        identity: Identity | None = None
         announced = talk.announced
         while True:
             try:
@@ -175,9 +174,6 @@ class Transacting(Fates):
                     yield Send(connection, (_ROLLBACK,))
                 raise
             talk.request = talk.answer = None
-            if isinstance(request, Evidence):
-                evidence = request.statement
-                continue
             if isinstance(request, Announce):
                 announced |= request.topics
                 continue
@@ -196,8 +192,8 @@ class Transacting(Fates):
             before = closing if is_begun else opening + closing
             closing = ()
             rows = yield Send(connection, before + _as_tuple(request))
-            if not is_begun and asked:
-                identity = rows[len(opening) - 1][0]
+            if not is_begun and signature is not None:
+                identity = Identity(rows[len(opening) - 1][0]["xid"], signature)
             is_begun = True
             talk.answer = _answer(request, rows[len(before) :])
         if is_begun:
@@ -208,7 +204,7 @@ class Transacting(Fates):
             except psycopg.Error as error:
                 if not failures.is_lost(error, connection):
                     raise
-                raise LostAtCommit(identity, evidence, result) from error
+                raise LostAtCommit(identity, result) from error
             self.note_committed(announced)
         self.tell(announced)
         if is_begun or talk.was_sent:
@@ -278,26 +274,26 @@ class Transacting(Fates):
 
     def begin(self) -> Work[Begun]:
         """Open a transaction for several operations."""
-        opening = (_BEGIN, *self._opening, IDENTIFY)
         delay = FIRST_DELAY
         give_up = time.monotonic() + self.patience
         while True:
             try:
-                return (yield from self._begin(opening))
+                return (yield from self._begin())
             except TryAgain as failure:
                 if time.monotonic() + delay > give_up:
                     raise failure.error from failure.__cause__
             yield Sleep(delay)
             delay = min(delay * 2, LONGEST_DELAY)
 
-    def _begin(self, opening: tuple[Statement, ...]) -> Work[Begun]:
+    def _begin(self) -> Work[Begun]:
         connection = yield from self._checkout(is_lasting=True)
+        signature = connection.sign()
         try:
-            rows = yield Send(connection, opening)
+            rows = yield Send(connection, (_BEGIN, *self._opening, self._sign(signature)))
         except psycopg.Error as error:
             yield Checkin(connection, is_good=False, is_lasting=True)
             raise self._judge(error, connection) from error
-        return Begun(connection, rows[-1][0])
+        return Begun(connection, Identity(rows[-1][0]["xid"], signature))
 
     def abandon(self, begun: Begun) -> Work[None]:
         """Roll a transaction back."""
@@ -324,7 +320,7 @@ class Transacting(Fates):
             if not failures.is_lost(error, begun.connection):
                 known = failures.passing(error, self.address)
                 raise known or failures.final(error, self.address) from error
-            lost = LostAtCommit(begun.identity, None, None)
+            lost = LostAtCommit(begun.identity, None)
             lost.__cause__ = error
         finally:
             yield Checkin(begun.connection, is_good, is_lasting=True)

@@ -84,6 +84,11 @@ class Maintenance(Procs):
             for row in rows:
                 yield self.sql.release(id=row["id"])
             yield self.sql.drop_expired_keys(now=self.clock(), limit=MOST_ROWS)
+            yield from self.tidy()
             return sorted(row["name"] for row in rows)
 
         return Op("expire", steps, repeatable=True)
+
+    def tidy(self) -> Steps[None]:
+        """Remove what a driver keeps for itself, and does not need any more."""
+        yield from ()

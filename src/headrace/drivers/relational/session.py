@@ -21,7 +21,6 @@ from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.sql import (
     Announce,
     Apart,
-    Evidence,
     Finally,
     Insist,
     Many,
@@ -102,7 +101,7 @@ class Session(Runner, Following, Locks):
                 news |= request.topics
                 answer = None
                 continue
-            if isinstance(request, Evidence | Insist):
+            if isinstance(request, Insist):
                 answer = None
                 continue
             if isinstance(request, Apart):

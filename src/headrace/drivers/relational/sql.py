@@ -66,12 +66,6 @@ class Many(NamedTuple):
         return cls(statement.name, statement.text, rows)
 
 
-class Evidence(NamedTuple):
-    """A statement that finds a row only if the transaction it belongs to was committed."""
-
-    statement: Statement
-
-
 class Whole(msgspec.Struct, frozen=True):
     """Statements that are a transaction all by themselves, sent in one go.
 

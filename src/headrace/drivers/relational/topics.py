@@ -29,7 +29,7 @@ from headrace.contract.values import (
     StoredPage,
 )
 from headrace.drivers.relational.keys import CommitKeys
-from headrace.drivers.relational.sql import Announce, Apart, Evidence, Finally, Row, Sql
+from headrace.drivers.relational.sql import Announce, Apart, Finally, Row, Sql
 from headrace.model.checks import seconds_of
 from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
 from headrace.model.record import Batch, StoredBatch, TopicInfo
@@ -190,10 +190,6 @@ class Topics:
             self.sql.move_head(topic=head.id, next_seq=ends[name], ts=ts)
             for name, head in heads.items()
         ]
-        first = statements[0].parameters
-        yield Evidence(
-            self.sql.find_batch(topic=first["topic"], base_seq=first["base_seq"], id=first["id"])
-        )
         yield Finally((*statements, *moves))
         return Committed(ts, spans(parts, next_seq), ts - now)
 

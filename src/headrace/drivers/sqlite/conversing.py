@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from headrace.contract.op import Steps
-from headrace.drivers.relational.sql import Announce, Evidence, Finally, Insist, Many, Statement
+from headrace.drivers.relational.sql import Announce, Finally, Insist, Many, Statement
 from headrace.drivers.running import Probe, no_probe
 from headrace.drivers.sqlite.connections import rows_of
 
@@ -69,8 +69,7 @@ class Conversation:
             elif isinstance(request, Insist):
                 if self._is_relaxed:
                     raise InsistedError
-            elif not isinstance(request, Evidence):
-                # COMMIT answers in this very process; evidence is for those who lose it.
+            else:
                 self._pass()
                 answer = self._answer(request)
 

@@ -24,12 +24,6 @@ values (:id::uuid, :topic, :base_seq, :count, :ts, :body, :headers);
 -- Give out the numbers up to next_seq.
 update headrace.topic set next_seq = :next_seq, last_ts = :ts where id = :topic;
 
--- name: find_batch
--- Is this very row in the log? Asked after a COMMIT whose answer was lost.
-select 1 as found
-from headrace.batch
-where topic = :topic and base_seq = :base_seq and id = :id::uuid;
-
 -- name: head
 -- One topic's head and the clock.
 select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now::bigint, headrace.clock()) as now

@@ -25,12 +25,6 @@ values (:id, :topic, :base_seq, :count, :ts, :body, :headers);
 -- Give out the numbers up to next_seq.
 update headrace_topic set next_seq = :next_seq, last_ts = :ts where id = :topic;
 
--- name: find_batch
--- Is this very row in the log? Asked after a COMMIT whose answer was lost.
-select 1 as found
-from headrace_batch
-where topic = :topic and base_seq = :base_seq and id = :id;
-
 -- name: head
 -- One topic's head and the clock.
 select id, name, first_seq, next_seq, last_ts, min_age, max_age, coalesce(:now, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) as now
