@@ -87,14 +87,18 @@ def _in_turn(queue: QueueData, take: Take, now: int, admission: Admission) -> Ch
         left = sharing.left
         for channel in some:
             start = taken.get(channel, 0)
-            most = min(each, left, admission.fits(channel)) if left else 0
-            entries = queue.lines[channel][start : start + most]
+            wanted = min(each, left)
+            room = admission.fits(channel) if left else 0
+            entries = queue.lines[channel][start : start + min(wanted, room)]
             if entries:
                 admission.take(channel, len(entries))
                 given[channel] = len(entries)
                 taken[channel] = start + len(entries)
                 left -= len(entries)
                 found.extend(queue.items[entry[-1]] for entry in entries)
+                if len(entries) == room < min(wanted, len(queue.lines[channel]) - start):
+                    # What leaves no room for the rest is noted.
+                    admission.fits(channel)
         sharing.note(some, each, given)
 
     ask(channels, sharing.quantum)

@@ -291,6 +291,20 @@ class LimitClaimContract(QueueContract):
         clock.advance(0.001)
         assert payloads(q.claim(9)) == [4, 5]
 
+    @pytest.mark.parametrize(
+        ("channel", "order"), [(None, None), (MAC, None), (MAC, "fair"), (MAC, "line")]
+    )
+    def test_a_claim_that_a_rate_cuts_short(
+        self, q: Queue, desk: Desk, clock: FakeClock, channel: str | None, order: Any
+    ) -> None:
+        """It says when there is room for the rest, not only the claim after it that gets nothing."""
+        desk.create_limits([RuleRow(id="r", key_values=pattern(), limit=2, period_ms=10_000)])
+        fill(q, channel, 1, 2, 3)
+        cut = q.take(9, **({"select": ALL, "order": order} if order else {}))
+        assert payloads(cut.items) == [1, 2]
+        assert cut.next_due is not None
+        assert clock() + 10_000 <= cut.next_due <= clock() + 10_101
+
     def test_a_strict_channel_under_a_limit(self, q: Queue, desk: Desk) -> None:
         """One at a time, and only while there is room."""
         q.create(serial=True)

@@ -91,6 +91,7 @@ class Buckets:
         for bucket, count in sorted(taken.items()):
             if count and bucket.period_ms is not None:
                 more = rates.with_more(self._marks[bucket], bucket.period_ms, self._now, count)
+                self._marks[bucket] = more
                 text = rates.text_of(more)
                 marks.append(
                     {

@@ -98,6 +98,9 @@ class ChannelClaims(ChannelLooks, SelectionLooks):
             # The queue has just got its first channel.
             return None
         admission.take(None, len(found))
+        if room == len(found) < count:
+            # What left no room for the rest is noted.
+            admission.fits(None)
         return found
 
     def _held_channels(self, queue: QueueRow) -> Steps[dict[str, int]]:
