@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import headrace
+from faults.waiting import until
 from headrace.testing.queue_machines import QueueMachine
 
 # More of the same for a soak: HEADRACE_EXAMPLES=50.
@@ -66,6 +67,10 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
     headrace.connect(postgres_url).close()
     schema = postgres_url.partition("schema=")[2]
     tables = ", ".join(f"{schema}.{table}" for table in TABLES)
+    locks = (
+        "select from pg_locks l join pg_class c on c.oid = l.relation"
+        f" where c.relnamespace = '{schema}'::regnamespace"
+    )
 
     class Machine(QueueMachine):
         # What one statement did is done, also when the rest of the operation comes to nothing.
@@ -76,5 +81,8 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
             # A tenth of the time that a schema takes to be made.
             postgres.execute(f"truncate {tables}")
             return postgres_url
+
+        def await_end(self) -> None:
+            until(lambda: not postgres.execute(locks), "the end of what has crashed")
 
     play(Machine, examples=10)

@@ -77,6 +77,10 @@ class QueuePlay(RuleBasedStateMachine):
         """The URL of an empty store; asked whenever the machine begins, or begins anew."""
         raise NotImplementedError
 
+    def await_end(self) -> None:
+        """Wait until what has crashed is over for the database too: until then it holds locks,
+        and others pass over what it has locked."""
+
     def teardown(self) -> None:
         shut(self.driver.client)
         shut(self.model.client)
@@ -96,6 +100,7 @@ class QueuePlay(RuleBasedStateMachine):
         else:
             with crashing(self.driver.client, crash) as strike:
                 ours = attempt(self.driver, operation, arguments)
+            self.await_end()
             if strike.has_struck and not strike.is_after_commit:
                 return self.crashed(operation, arguments)
         theirs = attempt(self.model, operation, arguments)
