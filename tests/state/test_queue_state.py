@@ -68,7 +68,7 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
     schema = postgres_url.partition("schema=")[2]
     tables = ", ".join(f"{schema}.{table}" for table in TABLES)
     locks = (
-        "select from pg_locks l join pg_class c on c.oid = l.relation"
+        "select l.pid from pg_locks l join pg_class c on c.oid = l.relation"
         f" where c.relnamespace = '{schema}'::regnamespace"
     )
 
