@@ -342,3 +342,21 @@ def test_a_connection_has_one_signature_until_it_is_idle_for_an_hour(
         left = postgres.execute(f"select connection, at from {table} order by at")
         assert [at for _, at in left] == [clock.now - 3_599_999, clock.now]
         assert left[-1][0] == own
+
+
+def test_places_in_line_do_not_depend_on_a_plan(
+    postgres: PrivatePostgres, postgres_url: str, schema: str
+) -> None:
+    """Items become due in the order of their times also where the table is so small, for all the
+    server knows, that it reads it from one end to the other."""
+    clock = FakeClock()
+    with headrace.connect(postgres_url, clock=clock) as hr:
+        queue = hr.queue("q")
+        queue.push(0, channel={"n": 0})
+        [first] = queue.claim(9)
+        postgres.execute(f"vacuum analyze {schema}.item")
+        for n in range(5, 0, -1):
+            queue.push(n, delay=n, channel={"n": n})
+        clock.advance(10)
+        assert [item.payload for item in queue.claim(9)] == [1, 2, 3, 4, 5]
+        first.complete()

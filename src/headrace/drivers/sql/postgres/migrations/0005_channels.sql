@@ -253,10 +253,13 @@ begin
         ) d;
         exit when items is null;
         perform from headrace.channel c where c.id = any(homes) order by c.key_values for key share;
+        -- Materialized: a plan may read a subquery again for every row, and take turns each time.
+        with turns as materialized (
+            select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)
+        )
         update headrace.item i
         set state = 1, position = coalesce(i.position, sign * t.turn)
-        from (select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)) t
-        where i.id = t.id;
+        from turns t where i.id = t.id;
         insert into headrace.ready (channel, queue, lane, turn)
         select t.channel, queue_id, (select c.lane from headrace.channel c where c.id = t.channel),
                t.turn
