@@ -11,8 +11,12 @@ import pytest
 import headrace
 from headrace.drivers.postgres import schema as postgres_schema
 from headrace.drivers.postgres.connecting import Send
+from headrace.drivers.postgres.fates import Identity
+from headrace.drivers.postgres.signing import Signature
+from headrace.drivers.postgres.store import PostgresStore
 from headrace.drivers.relational.migrations import Migration, migrations
 from headrace.drivers.relational.sql import Statement
+from headrace.drivers.running import drive
 from headrace.errors import (
     SchemaTooNew,
     SchemaTooOld,
@@ -20,6 +24,7 @@ from headrace.errors import (
     StoreUnavailable,
     UnsupportedStore,
 )
+from headrace.model.tokens import batch_id
 from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
 
@@ -342,6 +347,17 @@ def test_a_connection_has_one_signature_until_it_is_idle_for_an_hour(
         left = postgres.execute(f"select connection, at from {table} order by at")
         assert [at for _, at in left] == [clock.now - 3_599_999, clock.now]
         assert left[-1][0] == own
+
+
+def test_a_number_that_another_transaction_has_got_proves_nothing(
+    hr: headrace.Headrace, postgres: PrivatePostgres
+) -> None:
+    """After a crash numbers are given out again; only what it signed tells a transaction."""
+    store = hr._store
+    assert isinstance(store, PostgresStore)
+    [[xid]] = postgres.execute("select pg_current_xact_id()::text")
+    identity = Identity(xid, Signature(batch_id(), 1))
+    assert drive(store._ask(identity), store.perform) == "aborted"
 
 
 def test_places_in_line_do_not_depend_on_a_plan(

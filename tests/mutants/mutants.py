@@ -767,8 +767,33 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a query knows of no channel that has just become ready",
+        contract("postgres", "becomes_due_takes_part"),
+        (SchemaPatch("postgres", "(not are_all or promoted > 0)", "not are_all"),),
+    ),
+    Mutant(
+        "places in line are given out once for every row that is read",
+        ("tests/drivers/test_postgres_own.py", "places_in_line"),
+        (
+            SchemaPatch(
+                "postgres",
+                """from unnest(items) as n (id)
+        )
+        update headrace.item i
+        set state = 1, position = coalesce(i.position, sign * t.turn)
+        from turns t where""",
+                """from unnest(items) as n (id)
+        )
+        update headrace.item i
+        set state = 1, position = coalesce(i.position, sign * t.turn)
+        from (select n.id, nextval('headrace.turn') as turn from unnest(items) as n (id)) t
+        where""",
+            ),
+        ),
+    ),
+    Mutant(
         "a number is taken for the transaction that had it before a crash",
-        ("tests/faults/test_lost_commit.py", "known_again_after_a_crash and before"),
+        ("tests/drivers/test_postgres_own.py", "another_transaction_has_got"),
         (
             Patch(
                 "headrace.drivers.postgres.fates:Fates._ask",

@@ -192,6 +192,22 @@ class ChannelContract(QueueContract):
         clock.advance(50)
         assert "lost" in fair(q, 5)
 
+    @pytest.mark.parametrize("is_registered", [False, True])
+    @pytest.mark.parametrize("is_first", [False, True])
+    def test_what_becomes_due_takes_part_in_a_query(
+        self, q: Queue, clock: FakeClock, is_registered: bool, is_first: bool
+    ) -> None:
+        """By the first claim after its time, although nothing else is in its channel."""
+        not_c = where(name__ne="c").form
+        q.push(of(B, "later", delay=1000), of(C, "never", delay=1000))
+        if is_registered:
+            q.desk.register_selection("q", not_c)
+        if not is_first:
+            q.push(of(A, "now"))
+            assert payloads(q.claim(2, select=not_c)) == ["now"]
+        clock.advance(1)
+        assert payloads(q.claim(2, select=not_c)) == ["later"]
+
     def test_the_order_of_the_line(self, q: Queue) -> None:
         """The oldest first, or by priority, whichever channel it is in."""
         q.create(discipline="priority")
