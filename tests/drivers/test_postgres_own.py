@@ -2,13 +2,18 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
 import headrace
+from headrace import where
+from headrace.contract.op import Steps
+from headrace.drivers.postgres import in_turn
 from headrace.drivers.postgres import schema as postgres_schema
 from headrace.drivers.postgres.connecting import Send
 from headrace.drivers.postgres.fates import Identity
@@ -349,6 +354,20 @@ def test_a_connection_has_one_signature_until_it_is_idle_for_an_hour(
         assert left[-1][0] == own
 
 
+def test_maintenance_waits_for_no_transaction(postgres_url: str) -> None:
+    """Not even for one that is open for longer than signatures are kept."""
+    clock = FakeClock()
+    with headrace.connect(postgres_url, clock=clock) as hr, ThreadPoolExecutor(1) as threads:
+        # So that there is a row of its connection.
+        with hr.transaction() as tx:
+            tx.commit("t", {"n": 1})
+        with hr.transaction() as tx:
+            tx.commit("t", {"n": 2})
+            clock.advance(7200)
+            threads.submit(hr.maintain, force=True).result(30)
+        assert hr.length("t") == 2
+
+
 def test_a_number_that_another_transaction_has_got_proves_nothing(
     hr: headrace.Headrace, postgres: PrivatePostgres
 ) -> None:
@@ -356,8 +375,11 @@ def test_a_number_that_another_transaction_has_got_proves_nothing(
     store = hr._store
     assert isinstance(store, PostgresStore)
     [[xid]] = postgres.execute("select pg_current_xact_id()::text")
-    identity = Identity(xid, Signature(batch_id(), 1))
+    identity = Identity(xid, Signature(batch_id(), 1), time.monotonic())
     assert drive(store._ask(identity), store.perform) == "aborted"
+    # Too long ago: its signature may be gone.
+    old = identity._replace(signed_at=identity.signed_at - 3600)
+    assert drive(store._ask(old), store.perform) == "unknown"
 
 
 def test_places_in_line_do_not_depend_on_a_plan(
@@ -376,3 +398,23 @@ def test_places_in_line_do_not_depend_on_a_plan(
         clock.advance(10)
         assert [item.payload for item in queue.claim(9)] == [1, 2, 3, 4, 5]
         first.complete()
+
+
+def test_a_query_whose_channels_keep_changing_is_answered(
+    hr: headrace.Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one transaction, when several walks over all channels were in vain."""
+    asked = []
+
+    def never_enough(*_: Any, **options: Any) -> Steps[list[Any]]:
+        asked.append(options["channels"])
+        yield from ()
+        return [{"held": "more", "items": None}]
+
+    queue = hr.queue("q")
+    queue.push(1, channel={"os": "linux"})
+    queue.claim(1, select=where(os="linux"))
+    queue.push(2, channel={"os": "linux"})
+    monkeypatch.setattr(in_turn, "_claim", never_enough)
+    assert [item.payload for item in queue.claim(9, select=where(os="linux"))] == [2]
+    assert 2 <= len(asked) <= 5

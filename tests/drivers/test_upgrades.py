@@ -19,7 +19,7 @@ from headrace.errors import SchemaTooOld
 from headrace.testing.clocks import FakeClock
 
 OLDEST = 3
-NEWEST = migrations(postgres_schema.DIALECT, "x.")[-1].version
+NEWEST = migrations(sqlite_store.DIALECT, "x_")[-1].version
 
 TABLES = """
 select table_name, string_agg(quote_ident(column_name), ', ') from information_schema.columns

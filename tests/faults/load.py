@@ -72,6 +72,7 @@ def await_progress(
         for error in work.complaints():
             raise error
         for child in children:
+            # Fails if it has ended.
             child.is_at_work()
         return all(outcomes(path) > before[path] + 1 for path in ledgers)
 

@@ -772,6 +772,28 @@ MUTANTS = (
         (SchemaPatch("postgres", "(not are_all or promoted > 0)", "not are_all"),),
     ),
     Mutant(
+        "a selection knows of no channel that has just become ready",
+        contract("postgres", "becomes_due_takes_part"),
+        (
+            SchemaPatch(
+                "postgres",
+                "selection is not null and promoted > 0",
+                "selection is not null and false",
+            ),
+        ),
+    ),
+    Mutant(
+        "what a claim takes is no reason for when there is room again",
+        contract("sqlite", "rate_cuts_short"),
+        (
+            Patch(
+                "headrace.drivers.relational.queues.buckets:Buckets.add",
+                "self._marks[bucket] = more",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
         "places in line are given out once for every row that is read",
         ("tests/drivers/test_postgres_own.py", "places_in_line"),
         (
@@ -976,8 +998,8 @@ MUTANTS = (
         (
             Patch(
                 "headrace.drivers.postgres.in_turn:_claim_where",
-                "walk.is_over and walk.began == BOTTOM",
-                "walk.is_over",
+                "are_all=walk.is_complete",
+                "are_all=walk.is_over",
             ),
         ),
     ),

@@ -23,12 +23,17 @@ from headrace.drivers.running import (
 )
 from headrace.errors import OutcomeUnknown
 
+# For so long at least signatures are kept: see ``drop_signatures``.
+KEPT_SECONDS = 3000.0
+
 
 class Identity(NamedTuple):
     """Known before COMMIT is sent, so that its fate can be asked from another connection."""
 
     xid: str
     signature: Signature
+    # By the clock of this process.
+    signed_at: float
 
 
 class LostAtCommit(Exception):
@@ -97,7 +102,12 @@ class Fates(Connecting):
                 # while ours is under way nobody sees what it leaves.
                 signature = identity.signature._asdict()
                 [found] = yield Send(connection, (self.sql.find_signature(**signature),))
-                fate = "committed" if found else "aborted" if fate == "committed" else fate
+                if found:
+                    fate = "committed"
+                elif time.monotonic() - identity.signed_at > KEPT_SECONDS:
+                    fate = "unknown"
+                elif fate == "committed":
+                    fate = "aborted"
             is_good = True
             return fate
         finally:

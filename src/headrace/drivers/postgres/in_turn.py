@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # How many channels are looked at in one statement.
 SMALL_PAGE = 50
 LARGE_PAGE = 1000
+# So often all channels are looked at, when others have become ready since.
+MOST_WALKS = 3
 
 
 def claim(
@@ -112,6 +114,7 @@ def _claim_where(
     """The same for a query that is not registered."""
     select, walks = take.select or "", store.known.walks
     walk = Walk(store, queue, select)
+    walks_in_vain = 0
     wanted = walks.width(queue.id, select, take.count, 1 if queue.settings.serial else take.quantum)
     while True:
         yield from walk.go(wanted)
@@ -120,12 +123,17 @@ def _claim_where(
             options,
             behind,
             channels=",".join(walk.found),
-            are_all=walk.is_over and walk.began == BOTTOM,
+            are_all=walk.is_complete,
         )
         if not rows or rows[0]["held"] != "more":
             givers = handed.channels_in(rows[0]["items"]) if rows else []
             walks.took(queue.id, select, len(set(givers)), len(givers))
             return rows
+        if walk.is_complete:
+            walks_in_vain += 1
+            if walks_in_vain == MOST_WALKS:
+                # Channels become ready all the time: then all in one transaction.
+                return []
         if walk.is_over:
             walk = Walk(store, queue, select, anew=True)
         wanted *= 4
@@ -152,6 +160,11 @@ class Walk:
         self._after = self.began
         self._page = SMALL_PAGE
         self._looked = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no channel was passed over, and none is left."""
+        return self.is_over and self.began == BOTTOM
 
     def go(self, count: int) -> Steps[None]:
         """Find so many channels, if there are."""

@@ -38,7 +38,7 @@ class OwnConnection(psycopg.Connection[Any]):
         return poller_on(self)
 
     @cached_property
-    def sign(self) -> Signatures:
+    def signatures(self) -> Signatures:
         return Signatures()
 
     @cached_property
@@ -65,7 +65,7 @@ class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
         return poller_on(self)
 
     @cached_property
-    def sign(self) -> Signatures:
+    def signatures(self) -> Signatures:
         return Signatures()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 from headrace.model.tokens import batch_id
+
+# Then another row is written: under somebody's old snapshot each change makes one longer to find.
+MOST_IN_A_ROW = 1000
 
 
 class Signature(NamedTuple):
@@ -19,8 +21,12 @@ class Signatures:
     """Those of the transactions of one connection."""
 
     def __init__(self) -> None:
-        self._connection = batch_id()
-        self._numbers = itertools.count(1)
+        self._row = ""
+        self._number = MOST_IN_A_ROW
 
-    def __call__(self) -> Signature:
-        return Signature(self._connection, next(self._numbers))
+    def next(self) -> Signature:
+        """One that was not used before."""
+        if self._number == MOST_IN_A_ROW:
+            self._row, self._number = batch_id(), 0
+        self._number += 1
+        return Signature(self._row, self._number)

@@ -23,7 +23,7 @@ from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
 from headrace.drivers.relational.locks import Locks
-from headrace.drivers.relational.maintenance import Maintenance
+from headrace.drivers.relational.maintenance import MOST_ROWS, Maintenance
 from headrace.drivers.relational.migrations import migrations
 from headrace.drivers.relational.queues import PushKeys
 from headrace.drivers.relational.queues.rows import QueueRow, queue_of
@@ -77,7 +77,7 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
         return self._clock() if self._clock else None
 
     def tidy(self) -> Steps[None]:
-        yield self.sql.drop_signatures(now=self.clock())
+        yield self.sql.drop_signatures(now=self.clock(), limit=MOST_ROWS)
 
     def note_committed(self, names: set[str]) -> None:
         self.known.lower_floors(names)

@@ -154,7 +154,7 @@ class Transacting(Fates):
         """Do what is left of an operation, in a transaction if it asks for more than statements
         that are one by themselves."""
         # A claim that is lost is no loss: it need not be asked about, only repeated.
-        signature = None if op.repeatable and op.relaxed else connection.sign()
+        signature = None if op.repeatable and op.relaxed else connection.signatures.next()
         signed = () if signature is None else (self._sign(signature),)
         durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
         opening = (_BEGIN, *first, *((_RELAX,) if op.relaxed else durability), *signed)
@@ -193,7 +193,7 @@ class Transacting(Fates):
             closing = ()
             rows = yield Send(connection, before + _as_tuple(request))
             if not is_begun and signature is not None:
-                identity = Identity(rows[len(opening) - 1][0]["xid"], signature)
+                identity = Identity(rows[len(opening) - 1][0]["xid"], signature, time.monotonic())
             is_begun = True
             talk.answer = _answer(request, rows[len(before) :])
         if is_begun:
@@ -287,13 +287,13 @@ class Transacting(Fates):
 
     def _begin(self) -> Work[Begun]:
         connection = yield from self._checkout(is_lasting=True)
-        signature = connection.sign()
+        signature = connection.signatures.next()
         try:
             rows = yield Send(connection, (_BEGIN, *self._opening, self._sign(signature)))
         except psycopg.Error as error:
             yield Checkin(connection, is_good=False, is_lasting=True)
             raise self._judge(error, connection) from error
-        return Begun(connection, Identity(rows[-1][0]["xid"], signature))
+        return Begun(connection, Identity(rows[-1][0]["xid"], signature, time.monotonic()))
 
     def abandon(self, begun: Begun) -> Work[None]:
         """Roll a transaction back."""

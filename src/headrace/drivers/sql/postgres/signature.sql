@@ -2,15 +2,21 @@
 
 -- name: sign
 -- Leave this transaction's number, if it is committed; the answer is what the server calls it.
-insert into headrace.signature as s (connection, transaction, at)
+insert into headrace.signature (connection, transaction, at)
 values (:connection::uuid, :transaction, coalesce(:now::bigint, headrace.clock()))
 on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at
 returning pg_current_xact_id()::text as xid;
 
 -- name: fate
 -- What the server knows of a transaction that it calls so: aborted, in progress, or committed, be
--- it ours or, after a crash, another one.
-select pg_xact_status(:xid::xid8) as fate;
+-- it ours or, after a crash, another one. What is committed may not be seen yet. A standby does not
+-- know what is still to come.
+select case when pg_is_in_recovery() then 'in progress'
+            when pg_xact_status(:xid::xid8) <> 'committed'
+                 or pg_visible_in_snapshot(:xid::xid8, pg_current_snapshot())
+            then pg_xact_status(:xid::xid8)
+            when pg_xact_status(:xid::xid8) = 'committed' then 'in progress'
+       end as fate;
 
 -- name: find_signature
 -- Was it committed? Asked when it is not under way any more.
@@ -19,5 +25,10 @@ from headrace.signature
 where connection = :connection::uuid and transaction = :transaction;
 
 -- name: drop_signatures
--- Forget connections that have done nothing for an hour: nobody goes on asking for so long.
-delete from headrace.signature where at <= coalesce(:now::bigint, headrace.clock()) - 3600000;
+-- Forget connections that have begun nothing for an hour, some at a time: who asks later is told that
+-- it is not known. Those that are in a transaction are left alone, and not waited for.
+delete from headrace.signature
+where connection = any(array(
+    select connection from headrace.signature
+    where at <= coalesce(:now::bigint, headrace.clock()) - 3600000
+    limit :limit for update skip locked));

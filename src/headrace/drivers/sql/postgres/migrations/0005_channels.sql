@@ -373,12 +373,8 @@ begin
     where i.queue = target.id and i.state = 0 and i.next_execution <= moment limit 1;
     if found then
         promoted := headrace.promote_items(target.id, sign, moment);
-        if selection is not null and headrace.has_unsorted(target.id, selection) then
-            word := 'unsorted';
-        end if;
     end if;
     loop
-        exit when word <> 'claimed';
         -- Candidates, in the order of their turns.
         if asked is not null then
             candidates := asked;
@@ -515,6 +511,9 @@ begin
     elsif cardinality(chosen) < most and asked is not null and (not are_all or promoted > 0) then
         -- Who asks does not know of channels that have just got their first item.
         word := 'more';
+    elsif cardinality(chosen) < most and selection is not null and promoted > 0
+          and headrace.has_unsorted(target.id, selection) then
+        word := 'unsorted';
     elsif not is_strict then
         theirs := givers;
         while cardinality(chosen) < most loop
