@@ -42,12 +42,12 @@ def with_more(marks: Marks, period_ms: int, now: int, count: int) -> Marks:
     return tuple(sorted(counts.items()))
 
 
-def room_at(marks: Marks, period_ms: int, limit: int) -> int | None:
-    """When there is room for one more, if time brings it."""
+def room_at(marks: Marks, period_ms: int, limit: int, wanted: int = 1) -> int | None:
+    """When there is room for so many more, if time brings it."""
     left = total(marks)
     for slot, count in marks:
         left -= count
-        if left < limit:
+        if left + wanted <= limit:
             return _end_of(slot, period_ms)
     return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from headrace.contract.counters import NO_QUEUE, CounterAnswer, CounterCall, CounterRow
 from headrace.contract.op import Op
 from headrace.drivers.memory.counter_data import CounterState
@@ -31,12 +33,13 @@ class MemoryCounters(MemoryItems):
         room = room_in(data, "running", now)
         refusal = room.refusal(bounds, call.count)
         if refusal is not None:
+            free = room_at(data, refusal, now, call.count)
             [usage] = usages(data, [refusal], "running", now, 0)
             ends = [held.until for held in data.counters.values() if held.until is not None]
-            free = room_at(data, refusal, now)
             times = [*ends, *(() if free is None else (free,))]
             next_at = min(times, default=None)
-            return CounterAnswer(state="full", now=now, refusal=usage, next_at=next_at)
+            refused = replace(usage, room_at=free)
+            return CounterAnswer(state="full", now=now, refusal=refused, next_at=next_at)
         room.take(bounds, call.count)
         self._note(room, now)
         until = now + call.lease_ms

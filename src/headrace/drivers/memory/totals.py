@@ -35,14 +35,14 @@ def room_in(data: Data, on: Subject, now: int) -> Room:
     return Room(used)
 
 
-def room_at(data: Data, bound: Bound, now: int) -> int | None:
-    """When time brings room, if there is none."""
+def room_at(data: Data, bound: Bound, now: int, wanted: int = 1) -> int | None:
+    """When time brings room for so many more, if there is none."""
     period = bound.bucket.period_ms
     if period is None or bound.limit <= 0:
         return None
     marks = rates.standing(data.rates.get(bound.bucket, ()), period, now)
-    has_room = rates.total(marks) < bound.limit
-    return None if has_room else rates.room_at(marks, period, bound.limit)
+    has_room = rates.total(marks) + wanted <= bound.limit
+    return None if has_room else rates.room_at(marks, period, bound.limit, wanted)
 
 
 def usages(data: Data, bounds: Sequence[Bound], on: Subject, now: int, holders: int) -> list[Usage]:

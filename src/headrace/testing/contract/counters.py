@@ -114,6 +114,21 @@ class CounterContract(QueueContract):
         clock.advance((full.refusal.room_at - clock.now) / 1000)
         assert ask(desk, "c").state == "granted"
 
+    def test_a_rate_that_has_room_for_less(self, desk: Desk, clock: FakeClock) -> None:
+        """It is said when there is room for all that is wanted, not for one."""
+        desk.create_limits([replace(rule("rate", 3, os=ANY), period_ms=60_000)])
+        ask(desk, "a")
+        clock.advance(30)
+        ask(desk, "b")
+        for count, seconds in ((2, 30), (3, 60)):
+            full = ask(desk, "c", count=count)
+            assert full.state == "full"
+            assert full.refusal is not None
+            assert full.refusal.room_at is not None
+            assert 0 <= full.refusal.room_at - clock.now - 1000 * seconds <= 601
+        clock.advance(60.601)
+        assert ask(desk, "c", count=3).state == "granted"
+
     def test_items_and_counters_share_the_room(self, q: Queue, desk: Desk) -> None:
         """Each counts for the other, and is woken by it."""
         desk.create_limits([rule("one", 1, os=ANY)])

@@ -71,10 +71,10 @@ class Buckets:
         self._marks[bucket] = standing
         return rates.total(standing)
 
-    def room_at(self, bounds: Iterable[Bound]) -> int | None:
-        """When time brings room to one of some limits that have none."""
+    def room_at(self, bounds: Iterable[Bound], wanted: int = 1) -> int | None:
+        """When time brings room for so many more to one of some limits that have none."""
         times = [
-            rates.room_at(self._marks[bound.bucket], bound.bucket.period_ms, bound.limit)
+            rates.room_at(self._marks[bound.bucket], bound.bucket.period_ms, bound.limit, wanted)
             for bound in bounds
             if bound.bucket.period_ms is not None and bound.bucket in self._marks
         ]

@@ -36,7 +36,7 @@ class Counters(LimitLooks):
             if call.waits:
                 yield from buckets.wait_for_room([refusal.bucket])
             [row] = yield self.sql.next_counter_end()
-            free = buckets.room_at([refusal])
+            free = buckets.room_at([refusal], call.count)
             times = [time for time in (row["until"], free) if time is not None]
             return CounterAnswer(
                 state="full",
