@@ -418,3 +418,19 @@ def test_a_query_whose_channels_keep_changing_is_answered(
     monkeypatch.setattr(in_turn, "_claim", never_enough)
     assert [item.payload for item in queue.claim(9, select=where(os="linux"))] == [2]
     assert 2 <= len(asked) <= 5
+
+
+def test_a_claim_on_a_queue_that_was_made_anew_can_be_secured(
+    hr: headrace.Headrace, postgres_url: str
+) -> None:
+    """Also by a client that knows only the one that had its name before."""
+    hr.push("q", 1)
+    with headrace.connect(postgres_url) as other:
+        other.drop("q")
+        other.push("q", 2)
+        [item] = other.queue("q").claim(1)
+        store = hr._store
+        assert store.run(store.secure_claim("q", item.token or "", item.id))
+        assert not store.run(store.secure_claim("q", "another", item.id))
+        other.drop("q")
+        assert not store.run(store.secure_claim("q", item.token or "", item.id))

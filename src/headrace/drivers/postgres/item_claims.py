@@ -107,10 +107,16 @@ def secure_at_once(
 
     def steps() -> Steps[bool]:
         queue = yield from store.known.queue(name)
-        if queue is None:
-            return False
-        [[row]] = yield Whole((store.sql.secure_claim(queue=queue.id, item=item, token=token),))
-        return bool(row["stands"])
+        while queue is not None:
+            statement = store.sql.secure_claim(queue=queue.id, item=item, token=token)
+            [[row]] = yield Whole((statement,))
+            if row["stands"]:
+                return True
+            # It may be another queue of the same name.
+            before, queue = queue, (yield from store.known.queue(name, anew=True))
+            if queue is not None and queue.id == before.id:
+                break
+        return False
 
     return steps
 
