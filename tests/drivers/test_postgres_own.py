@@ -424,6 +424,7 @@ def test_a_claim_on_a_queue_that_was_made_anew_can_be_secured(
     hr: headrace.Headrace, postgres_url: str
 ) -> None:
     """Also by a client that knows only the one that had its name before."""
+    hr.push("q", 0)
     hr.push("q", 1)
     with headrace.connect(postgres_url) as other:
         other.drop("q")
