@@ -53,7 +53,7 @@ class QueuePlayer:
 
     def fill(self, count: int) -> None:
         """Push so many items, as fast as it can be done."""
-        raise NotImplementedError
+        raise NotImplementedError  # each peer has its own way
 
     def enough(self, seconds: float) -> int:
         """As many items as will do for that long."""
@@ -80,11 +80,11 @@ class BlockingPlayer(QueuePlayer):
 
     def push(self, bodies: list[Any]) -> None:
         """Push items in one call, as the peer has it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each peer has its own way
 
     def take(self, size: int) -> int:
         """Claim and settle up to ``size`` items, parsed; how many there were."""
-        raise NotImplementedError
+        raise NotImplementedError  # each peer has its own way
 
     def fill(self, count: int) -> None:
         for bodies in self.fillings(count):
@@ -128,11 +128,11 @@ class AwaitingPlayer(QueuePlayer):
 
     async def push(self, bodies: list[Any]) -> None:
         """Push items in one call, as the peer has it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each peer has its own way
 
     async def take(self, size: int) -> int:
         """Claim and settle up to ``size`` items, parsed; how many there were."""
-        raise NotImplementedError
+        raise NotImplementedError  # each peer has its own way
 
     def fill(self, count: int) -> None:
         for bodies in self.fillings(count):

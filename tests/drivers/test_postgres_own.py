@@ -382,6 +382,20 @@ def test_a_number_that_another_transaction_has_got_proves_nothing(
     assert drive(store._ask(old), store.perform) == "unknown"
 
 
+def test_a_transaction_under_way_is_waited_for(
+    hr: headrace.Headrace, postgres: PrivatePostgres
+) -> None:
+    """Nobody says that it came to nothing while it may still be committed."""
+    store = hr._store
+    assert isinstance(store, PostgresStore)
+    with psycopg.connect(postgres.url) as other:
+        [[xid]] = other.execute("select pg_current_xact_id()::text").fetchall()
+        identity = Identity(xid, Signature(batch_id(), 1), time.monotonic())
+        assert drive(store._ask(identity), store.perform) == "in progress"
+        other.rollback()
+        assert drive(store._ask(identity), store.perform) == "aborted"
+
+
 def test_places_in_line_do_not_depend_on_a_plan(
     postgres: PrivatePostgres, postgres_url: str, schema: str
 ) -> None:

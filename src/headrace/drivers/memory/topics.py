@@ -124,7 +124,7 @@ class MemoryTopics:
 
     def now(self) -> int:
         """The clock in milliseconds."""
-        raise NotImplementedError
+        raise NotImplementedError  # the store is given it
 
     def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
         return immediate("commit", lambda: self._commit(calls))

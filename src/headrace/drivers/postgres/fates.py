@@ -52,7 +52,7 @@ class Fates(Connecting):
 
     def clock(self) -> int | None:
         """The time in tests; None is the server's."""
-        raise NotImplementedError
+        raise NotImplementedError  # the store is given it
 
     def _sign(self, signature: Signature) -> Statement:
         return self.sql.sign(**signature._asdict(), now=self.clock())

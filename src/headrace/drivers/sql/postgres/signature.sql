@@ -9,14 +9,15 @@ returning pg_current_xact_id()::text as xid;
 
 -- name: fate
 -- What the server knows of a transaction that it calls so: aborted, in progress, or committed, be
--- it ours or, after a crash, another one. What is committed may not be seen yet. A standby does not
--- know what is still to come.
-select case when pg_is_in_recovery() then 'in progress'
-            when pg_xact_status(:xid::xid8) <> 'committed'
-                 or pg_visible_in_snapshot(:xid::xid8, pg_current_snapshot())
-            then pg_xact_status(:xid::xid8)
-            when pg_xact_status(:xid::xid8) = 'committed' then 'in progress'
-       end as fate;
+-- it ours or, after a crash, another one. A standby does not know what is still to come, and what is
+-- committed may not be seen yet: that is in progress, too.
+select case when s.fate = 'committed'
+                 and not pg_visible_in_snapshot(:xid::xid8, pg_current_snapshot())
+            then 'in progress' else s.fate end as fate
+from (
+    select case when pg_is_in_recovery() then 'in progress'
+                else pg_xact_status(:xid::xid8) end as fate
+) s;
 
 -- name: find_signature
 -- Was it committed? Asked when it is not under way any more.
