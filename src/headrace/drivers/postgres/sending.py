@@ -22,12 +22,8 @@ DIVIDER = "\x1e"
 NULL = "\x15"
 
 
-class OwnConnection(psycopg.Connection[Any]):
-    """One of ours, with a cursor that is used again: to make one is a good part of the work."""
-
-    @cached_property
-    def own_cursor(self) -> psycopg.Cursor[Any]:
-        return self.cursor(row_factory=dict_row)
+class _Own(psycopg.BaseConnection[Any]):
+    """What blocking and async connections of ours have alike."""
 
     @cached_property
     def straight(self) -> Straight | None:
@@ -40,6 +36,14 @@ class OwnConnection(psycopg.Connection[Any]):
     @cached_property
     def signatures(self) -> Signatures:
         return Signatures()
+
+
+class OwnConnection(_Own, psycopg.Connection[Any]):
+    """One of ours, with a cursor that is used again: to make one is a good part of the work."""
+
+    @cached_property
+    def own_cursor(self) -> psycopg.Cursor[Any]:
+        return self.cursor(row_factory=dict_row)
 
     @cached_property
     def stored_cursor(self) -> psycopg.Cursor[Any]:
@@ -49,24 +53,12 @@ class OwnConnection(psycopg.Connection[Any]):
         return cursor
 
 
-class OwnAsyncConnection(psycopg.AsyncConnection[Any]):
+class OwnAsyncConnection(_Own, psycopg.AsyncConnection[Any]):
     """The same for async code."""
 
     @cached_property
     def own_cursor(self) -> psycopg.AsyncCursor[Any]:
         return self.cursor(row_factory=dict_row)
-
-    @cached_property
-    def straight(self) -> Straight | None:
-        return straight_on(self)
-
-    @cached_property
-    def poller(self) -> select.poll:
-        return poller_on(self)
-
-    @cached_property
-    def signatures(self) -> Signatures:
-        return Signatures()
 
 
 def send_whole(

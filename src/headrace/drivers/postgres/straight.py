@@ -58,16 +58,12 @@ def numbered(text: str) -> Numbered:
     )
 
 
-def straight_on(
-    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
-) -> Straight | None:
+def straight_on(connection: psycopg.BaseConnection[Any]) -> Straight | None:
     """The straight way on a connection, if it speaks UTF-8 as almost all do."""
     return Straight(connection) if connection.info.encoding == "utf-8" else None
 
 
-def poller_on(
-    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
-) -> select.poll:
+def poller_on(connection: psycopg.BaseConnection[Any]) -> select.poll:
     """Waits until something has come, were it only the end of the connection."""
     poller = select.poll()
     poller.register(connection.pgconn.socket, select.POLLIN)
@@ -77,7 +73,7 @@ def poller_on(
 class Straight:
     """Sends statements on one connection, which nobody else uses meanwhile."""
 
-    def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, connection: psycopg.BaseConnection[Any]) -> None:
         self._pgconn: PGconn = connection.pgconn
         self._prepares = connection.prepare_threshold is not None
         self._transformer = Transformer(connection)
