@@ -79,6 +79,17 @@ class LimitPushContract(QueueContract):
         assert used(desk, "one") == {LINUX: 1}
         fill(q, MAC, 5)
 
+    def test_what_moves_in_the_same_call_counts(self, q: Queue, desk: Desk) -> None:
+        """Where it goes, and no longer where it was: new items get what it leaves."""
+        desk.create_limits([rule("one", 1, os=ANY, on="enqueued")])
+        q.push(doc(1, subject="s", key_values=MAC))
+        moves = doc(2, subject="s", key_values=LINUX)
+        both = q.call(moves, doc(3, key_values=LINUX), mode="upsert")
+        assert desk.push([both]) == [full("one", 1, LINUX)]
+        assert used(desk, "one") == {MAC: 1}
+        q.upsert(moves, doc(3, key_values=MAC))
+        assert used(desk, "one") == {LINUX: 1, MAC: 1}
+
     def test_what_comes_by_itself_comes(self, q: Queue, desk: Desk) -> None:
         """And counts: what is made live again, copies of the dead."""
         desk.create_limits([rule("one", 1, os=ANY, on="enqueued")])

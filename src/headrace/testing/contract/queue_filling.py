@@ -84,6 +84,16 @@ class FillingContract(QueueContract):
         q.push(doc(8, key_values=A))
         assert sorted(q.claim_all()) == [2, 3, 7, 8]
 
+    def test_what_moves_in_the_same_call_counts(self, q: Queue) -> None:
+        """In the channel to which it goes, and no longer in the other."""
+        q.create(max_channel_items=1)
+        q.push(doc(1, subject="s", key_values=A))
+        moves = doc(2, subject="s", key_values=B)
+        both = q.call(moves, doc(3, key_values=B), mode="upsert")
+        assert q.desk.push([both]) == [PushFull("q", 1, B)]
+        q.upsert(moves, doc(3, key_values=A))
+        assert sorted(q.claim_all()) == [2, 3]
+
     def test_a_key_of_a_refused_call_can_be_used_again(self, q: Queue) -> None:
         """It counts once it has pushed something."""
         q.create(max_items=1)

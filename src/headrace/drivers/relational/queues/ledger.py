@@ -255,6 +255,16 @@ class Ledger:
             if entry.before is None and entry.after is not None
         )
 
+    def moved(self) -> Counter[str | None]:
+        """How many more or fewer of the items that were there before there are, by channel."""
+        moved = Counter[str | None]()
+        for entry in self.entries.values():
+            if entry.before is not None:
+                moved[entry.before.key_values] -= 1
+                if entry.after is not None:
+                    moved[entry.after.key_values] += 1
+        return moved
+
     def last_in_line(self, queue: QueueRow, found: list[ItemState]) -> dict[str, ItemState]:
         """The last items in line by channel, given those that are stored."""
         last = {item.key_values: item for item in found if item.key_values is not None}

@@ -153,7 +153,7 @@ class Pushes(QueueBase):
         """Take in documents that nothing can be in the way of."""
         if not documents:
             return Pushed(())
-        yield from self._check_room(queue, limits, Counter({None: len(documents)}))
+        yield from self._check_room(queue, limits, Counter({None: len(documents)}), Counter())
         values = [
             plain_values(document, queue, document.due_at(queue.now)) for document in documents
         ]
@@ -218,11 +218,15 @@ class Pushes(QueueBase):
         return Pushed(ids)
 
     def _check_room(
-        self, queue: QueueRow, limits: Limits | None, news: Counter[str | None]
+        self,
+        queue: QueueRow,
+        limits: Limits | None,
+        news: Counter[str | None],
+        moved: Counter[str | None],
     ) -> Steps[None]:
-        """Refuse new items, by channel, that the queue has no room for."""
+        """Refuse new items, by channel, that the queue has no room for; others may have moved."""
         if queue.settings.is_limited:
-            yield from self._check_sizes(queue, news)
+            yield from self._check_sizes(queue, news, moved)
         if limits is not None and news:
             wanted = {
                 bucket
@@ -230,9 +234,14 @@ class Pushes(QueueBase):
                 for bucket in limits.bounds(queue.name, channel, "enqueued").buckets
             }
             used = yield from Buckets(self.sql, queue.now).lock(wanted)
-            check_limits(queue.name, limits, Room(used), news)
+            room = Room(used)
+            for channel, count in moved.items():
+                room.take(limits.bounds(queue.name, channel, "enqueued"), count)
+            check_limits(queue.name, limits, room, news)
 
-    def _check_sizes(self, queue: QueueRow, news: Counter[str | None]) -> Steps[None]:
+    def _check_sizes(
+        self, queue: QueueRow, news: Counter[str | None], moved: Counter[str | None]
+    ) -> Steps[None]:
         if queue.settings.metrics:
             [row] = yield self.sql.sum_tallies(queue=queue.id)
             held = row["planned"] + row["pending"] + row["active"]
@@ -243,7 +252,8 @@ class Pushes(QueueBase):
         sizes: dict[str, int] = {}
         if names:
             found = yield self.sql.channel_sizes(queue=queue.id, names=names)
-            sizes = {row["key_values"]: row["size"] for row in found}
+            stored = {row["key_values"]: row["size"] for row in found}
+            sizes = {name: stored.get(name, 0) + moved[name] for name in names}
         check_room(queue.name, queue.settings, held=held, news=news, channels=sizes)
 
     def _push_some(
@@ -269,7 +279,7 @@ class Pushes(QueueBase):
         if not is_checked:
             # What has to be looked at again may be new as well.
             news = ledger.news() + Counter(call.documents[index].key_values for index in later)
-            yield from self._check_room(pushing.queue, pushing.limits, news)
+            yield from self._check_room(pushing.queue, pushing.limits, news, ledger.moved())
         yield from self._take_subjects(pushing, ledger)
         if ledger.parts:
             yield from self.append(ledger.parts)
