@@ -87,6 +87,35 @@ def test_a_loose_claim_is_on_the_disk_when_it_is_secured(
     assert postgres.execute(f"select pg_current_wal_flush_lsn() >= '{claimed}'") == [(True,)]
 
 
+@pytest.mark.usefixtures("lazy_disk")
+@pytest.mark.parametrize("by", ["settle", "secure_claim"])
+def test_a_loose_claim_is_secured_by_what_is_brought_to_the_disk_behind_it(
+    hr: headrace.Headrace, postgres: PrivatePostgres, schema: str, by: str
+) -> None:
+    """Nobody need wait for the disk a second time. One that does not stand is not secured."""
+    hr.create_limit(None, 5)
+    fill(hr, None, None, None)
+    store: Any = hr._store
+    take = loosely(None)
+    store.run(store.claim_items(replace(take, token="gone")))
+    postgres.execute(f"update {schema}.item set token = 'another' where token = 'gone'")
+    [first] = store.run(store.claim_items(replace(take, token="first"))).items
+    [mine] = store.run(store.claim_items(take)).items
+    [[claimed, is_flushed]] = postgres.execute(
+        "select lsn, pg_current_wal_flush_lsn() >= lsn from pg_current_wal_insert_lsn() lsn"
+    )
+    assert not is_flushed
+    assert not any(map(store.is_secured, ("gone", "first", "mine")))
+    if by == "settle":
+        store.run(store.settle("q", [Outcome(item=mine.id, token="mine", kind="complete")]))
+    else:
+        assert store.run(store.secure_claim("q", "mine", mine.id))
+    assert postgres.execute(f"select pg_current_wal_flush_lsn() >= '{claimed}'") == [(True,)]
+    assert store.is_secured("first")
+    assert not store.is_secured("gone")
+    assert store.run(store.secure_claim("q", "first", first.id))
+
+
 @WAYS
 def test_nothing_is_loose_without_need(
     hr: headrace.Headrace, channel: dict[str, object] | None, select: Query | None

@@ -97,9 +97,9 @@ def notes(connection):
 
 @pytest.mark.parametrize("face", ["blocking", "async"])
 def test_one_statement_behind_another(connection, notes, face):
-    """The answer is that of the first, and the other is done."""
+    """Both are done, and each has its answer."""
     for turn in range(PREPARE_AFTER + 2):
-        assert both(connection, face, ECHO_ONE, NOTE) == ONE
+        assert both(connection, face, ECHO_ONE, NOTE) == [ONE, [{"text": "done"}]]
         assert notes() == ["done"] * (turn + 1)
 
 

@@ -55,6 +55,21 @@ def test_loose_claim_that_a_crash_has_undone_cannot_be_secured(fragile: PrivateP
         assert [usage.used for usage in hr.limit_usage("one")] == [1]
 
 
+def test_loose_claim_that_a_crash_has_undone_is_not_secured_by_others(
+    fragile: PrivatePostgres,
+) -> None:
+    """What is brought to the disk of the server that is back does not bring it there."""
+    with headrace.connect(fragile.url) as hr:
+        hr.create_limit(None, 2)
+        push(hr, "q", ONE)
+        loosely = Take(queue="q", token="first", count=1, may_be_loose=True)
+        assert run(hr, "claim_items", loosely).is_loose
+        fragile.restart(immediately=True)
+        [item] = claim(hr, "q", "second", 1)
+        assert run(hr, "secure_claim", "q", "second", int(item))
+        assert not hr._store.is_secured("first")
+
+
 def test_work_on_queues_goes_on_when_the_server_is_back(
     fragile: PrivatePostgres, crew: Crew, tmp_path: Path, rng: random.Random
 ) -> None:

@@ -485,12 +485,23 @@ MUTANTS = (
     Mutant(
         "a claim that a crash has undone is begun with",
         contract("postgres", "does_not_stand_cannot_be_secured"),
-        (SqlPatch("postgres", "secure_claim", " and token = %(token)s", ""),),
+        (SqlPatch("postgres", "secure_claims", "c.token = (select i.token", "1 = (select 1"),),
     ),
     Mutant(
         "a claim is secured before it is on the disk",
         ("tests/drivers/test_postgres_limits.py", "when_it_is_secured and turns"),
-        (SqlPatch("postgres", "secure_claim", "'on', true", "'off', true"),),
+        (SqlPatch("postgres", "secure_claims", "'on', true", "'off', true"),),
+    ),
+    Mutant(
+        "a claim that is gone is secured with others",
+        ("tests/drivers/test_postgres_limits.py", "behind_it and settle"),
+        (
+            Patch(
+                "headrace.drivers.postgres.loose:LooseClaims.note",
+                " and token in tokens",
+                "",
+            ),
+        ),
     ),
     Mutant(
         "items count in the total of the first among them",

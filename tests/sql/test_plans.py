@@ -240,7 +240,7 @@ INSERTS_ON_POSTGRES = {
     "complete_counted",
     "bind_channels",
     "flush",
-    "secure_claim",
+    "secure_claims",
     "take_receipt",
     "close_queue",
     "sign",

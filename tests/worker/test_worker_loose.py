@@ -103,6 +103,17 @@ def test_a_claim_is_brought_there_once(shop: Shop, claims: Claims) -> None:
     assert len(shop.valve.ran["secure_claim"].seen) == 3
 
 
+def test_a_claim_that_is_there_by_now_is_not_brought_there(shop: Shop, claims: Claims) -> None:
+    """Something else was, behind it."""
+    seen, store = Signal(), shop.hr._store
+    store.is_secured = lambda token: True  # type: ignore[method-assign]
+    shop.push(*range(3 * CHUNK))
+    shop.work(lambda item: seen(item.payload), chunk=CHUNK)
+    assert seen.wait(3 * CHUNK) == list(range(3 * CHUNK))
+    assert claims.loosely[:3] == [False, True, True]
+    assert "secure_claim" not in shop.valve.ran
+
+
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.usefixtures("claims")
 def test_what_cannot_be_brought_there_is_handed_back(shop: Shop, batch: bool) -> None:

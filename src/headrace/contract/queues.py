@@ -130,6 +130,11 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         """
         ...
 
+    def is_secured(self, token: str) -> bool:
+        """Whether a claim that ``is_loose`` is known to be on the disk by now, because something
+        else was brought there behind it. Asks nobody; False says nothing."""
+        ...
+
     def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[list[Settled]]:
         """Say what became of claimed items; one answer per outcome, in order.
 

@@ -42,6 +42,8 @@ class Securing:
         """
         hold, failure = entry.hold, None
         with self._lock:
+            if hold.is_loose and self._store.is_secured(hold.token):
+                hold.is_loose = False
             if not hold.is_loose:
                 return not hold.is_void
             since = monotonic()

@@ -174,6 +174,9 @@ class MemoryClaims(MemoryPushes):
             "secure_claim", lambda: _held(self.data.queues.get(queue), item, token) is not None
         )
 
+    def is_secured(self, token: str) -> bool:
+        return False
+
     def extend_items(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Op[list[int]]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from headrace.contract.items import Outcome, Settled, Take, Taking
 from headrace.contract.op import Steps
 from headrace.drivers.postgres import in_turn, limited
-from headrace.drivers.postgres.disk import flush, flush_now
+from headrace.drivers.postgres.disk import flush_now
 from headrace.drivers.postgres.handed import Claim, items_in
 from headrace.drivers.postgres.limited import NOT_COUNTING, Counting
+from headrace.drivers.postgres.loose import Loose
 from headrace.drivers.postgres.receipts import MOST_ON_A_RECEIPT, earlier, found, read
 from headrace.drivers.postgres.sending import DIVIDER
 from headrace.drivers.relational.queues.claims import taking
@@ -95,6 +96,8 @@ def claim_at_once(
             times = [due, *(item.lease_until for item in items)]
             due = min((time for time in times if time is not None), default=None)
         is_loose = bool(items) and rules.version > 0 and take.may_be_loose and store.is_safe
+        if is_loose:
+            store.loose.add(Loose(take.token, queue.id, items[0].id))
         return taking(queue, items, due, now, is_loose=is_loose)
 
     return steps
@@ -108,9 +111,9 @@ def secure_at_once(
     def steps() -> Steps[bool]:
         queue = yield from store.known.queue(name)
         while queue is not None:
-            statement = store.sql.secure_claim(queue=queue.id, item=item, token=token)
+            statement = store.loose.secure(store.sql, Loose(token, queue.id, item))
             [[row]] = yield Whole((statement,))
-            if row["stands"]:
+            if token in store.loose.note(row["standing"], statement):
                 return True
             # It may be another queue of the same name.
             before, queue = queue, (yield from store.known.queue(name, anew=True))
@@ -275,7 +278,7 @@ def _complete(
             totals=None if counted is None else counted.totals,
             numbers=None if counted is None else counted.numbers,
         )
-        behind = flush(store)
+        behind = store.loose.flush(store.sql) if store.is_safe else None
     else:
         statement, behind = store.sql.complete_at_once(**common), None
     answer = yield Whole((statement,), behind)
@@ -287,7 +290,9 @@ def _complete(
         if queue.limits:
             yield from flush_now(store)
         return {id for id, _ in before.done}
-    [rows] = answer
+    rows = answer[0]
+    if behind is not None and len(answer) > 1:
+        store.loose.note(answer[1][0].get("standing"), behind)
     if not rows:
         yield from store.known.queue(queue.name, anew=True)
         return None

@@ -136,7 +136,7 @@ def _push(
             done = yield from found(store, receipt)
             yield from flush_now(store)
             return done or Receipt(())
-        [rows] = answer
+        rows = answer[0]
         if rows and rows[0]["appended"]:
             is_under_way = store.known.are_awaited = bool(rows[0]["is_under_way"])
             if is_under_way and behind is None:

@@ -73,11 +73,9 @@ def send_whole(
         if straight is not None and is_fit(statement):
             if behind is None:
                 return [straight.execute(statement)]
-            return [straight.execute_both(statement, behind)]
+            return straight.execute_both(statement, behind)
     rows = send(connection, statements)
-    if behind is not None:
-        send(connection, (behind,))
-    return rows
+    return rows if behind is None else rows + send(connection, (behind,))
 
 
 async def asend_whole(
@@ -92,11 +90,9 @@ async def asend_whole(
         if not others and straight is not None and is_fit(statement):
             if behind is None:
                 return [await straight.aexecute(statement)]
-            return [await straight.aexecute_both(statement, behind)]
+            return await straight.aexecute_both(statement, behind)
     rows = await asend(connection, statements)
-    if behind is not None:
-        await asend(connection, (behind,))
-    return rows
+    return rows if behind is None else rows + await asend(connection, (behind,))
 
 
 def send(connection: AnyConnection, statements: tuple[Statement | Many, ...]) -> list[list[Any]]:

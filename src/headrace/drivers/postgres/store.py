@@ -19,6 +19,7 @@ from headrace.drivers.postgres import (
 )
 from headrace.drivers.postgres.blocking import Blocking
 from headrace.drivers.postgres.known import Known
+from headrace.drivers.postgres.loose import LooseClaims
 from headrace.drivers.postgres.staging import Staging
 from headrace.drivers.postgres.wakes import Wakes
 from headrace.drivers.relational.keys import CommitKeys
@@ -71,6 +72,7 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
         self._clock = clock
         self._last_rows = {}
         self.known = Known(self)
+        self.loose = LooseClaims()
         self.wakes = Wakes(self)
 
     def clock(self) -> int | None:
@@ -133,6 +135,9 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
 
     def secure_at_once(self, queue: str, token: str, item: int) -> Callable[[], Steps[bool]] | None:
         return item_claims.secure_at_once(self, queue, token, item)
+
+    def is_secured(self, token: str) -> bool:
+        return self.loose.is_secured(token)
 
     def settle_at_once(
         self, queue: str, outcomes: Sequence[Outcome]

@@ -99,10 +99,10 @@ class Straight:
         self._send(statement)
         return self._rows(statement.text, await self._await())
 
-    def execute_both(self, statement: Statement, behind: Statement) -> list[dict[str, Any]]:
+    def execute_both(self, statement: Statement, behind: Statement) -> list[list[dict[str, Any]]]:
         """Send a statement, and right behind it another that is a transaction of its own.
 
-        The rows are those of the first; they are read while the server is busy with the other.
+        The rows of the first are read while the server is busy with the other.
         """
         for text in (statement.text, behind.text):
             if self._must_prepare(text):
@@ -114,9 +114,11 @@ class Straight:
         rows = self._read(statement.text, first)
         second = self._wait()
         _check_sync(self._wait_for_result())
-        return self._both(rows, second)
+        return self._both(rows, behind.text, second)
 
-    async def aexecute_both(self, statement: Statement, behind: Statement) -> list[dict[str, Any]]:
+    async def aexecute_both(
+        self, statement: Statement, behind: Statement
+    ) -> list[list[dict[str, Any]]]:
         """The same on an event loop."""
         for text in (statement.text, behind.text):
             if self._must_prepare(text):
@@ -128,7 +130,7 @@ class Straight:
         rows = self._read(statement.text, first)
         second = await self._await()
         _check_sync(await self._await_result())
-        return self._both(rows, second)
+        return self._both(rows, behind.text, second)
 
     def _send_both(self, statement: Statement, behind: Statement) -> None:
         self._pgconn.enter_pipeline_mode()
@@ -144,13 +146,12 @@ class Straight:
             return error
 
     def _both(
-        self, rows: list[dict[str, Any]] | psycopg.Error, second: PGresult
-    ) -> list[dict[str, Any]]:
+        self, rows: list[dict[str, Any]] | psycopg.Error, text: str, second: PGresult
+    ) -> list[list[dict[str, Any]]]:
         self._pgconn.exit_pipeline_mode()
         if isinstance(rows, psycopg.Error):
             raise rows
-        self._check(second)
-        return rows
+        return [rows, self._rows(text, second)]
 
     def _must_prepare(self, text: str) -> bool:
         uses = self._uses[text] = self._uses.get(text, 0) + 1

@@ -352,6 +352,7 @@ def _as_tuple(request: Any) -> tuple[Statement | Many, ...]:
 def _answer(request: Any, rows: list[Any]) -> Any:
     if isinstance(request, Statement | Many):
         return rows[0]
+    # What goes behind is part of the transaction here: it is not over yet.
     return rows[: len(request.statements)] if isinstance(request, Whole) else rows
 
 

@@ -73,8 +73,8 @@ class Whole(msgspec.Struct, frozen=True):
     they may be sent again when their answer is lost), because others were faster, or because
     they are not the way to do it after all.
 
-    ``behind`` is one more, sent right behind them, a transaction of its own. Its end is waited
-    for; while it is under way the answer of the others is read. ``confirms`` says that they only
+    ``behind`` is one more, sent right behind them, a transaction of its own; its rows are the last
+    of the answer, and while it is under way those of the others are read. ``confirms`` says that they only
     see to it that something lasts which is done already: without them that is in doubt.
     """
 

@@ -317,6 +317,9 @@ class Claims(ChannelClaims, Pushes):
         """The same without a transaction around it, if the database can."""
         return None
 
+    def is_secured(self, token: str) -> bool:
+        return False
+
     def extend_items(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
     ) -> Op[list[int]]:

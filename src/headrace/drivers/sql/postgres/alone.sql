@@ -107,10 +107,14 @@ select headrace.bind_channels(
 select set_config('synchronous_commit', 'on', true) as waits,
        pg_logical_emit_message(true, 'headrace', '') as flushed;
 
--- name: secure_claim
--- The same, if a claim is among that: a server that went away meanwhile may have lost it.
-select exists (select from headrace.item where queue = :queue and id = :item and token = :token)
-           as stands,
+-- name: secure_claims
+-- The same, and which of some claims are among that: a server that went away meanwhile may have lost
+-- them. Each is named by its token and one of its items.
+select (select string_agg(c.token, E'\x1e')
+        from unnest(string_to_array(:queues, ',')::integer[], string_to_array(:items, ',')::bigint[],
+                    string_to_array(:tokens, E'\x1e')) as c (queue, item, token)
+        where c.token = (select i.token from headrace.item i
+                         where i.id = c.item and i.queue = c.queue)) as standing,
        set_config('synchronous_commit', 'on', true) as waits,
        pg_logical_emit_message(true, 'headrace', '') as flushed;
 
