@@ -107,6 +107,8 @@ class MemoryQueues(MemoryItems):
             for item in list(queue.items.values()):
                 if item.state == State.ACTIVE:
                     self.move(queue, item, rules.released(item, self.now()))
+            # What waited behind one of them may have brought its first channel.
+            _, info = self.queue(name)
             self.change(
                 queue,
                 info=None,

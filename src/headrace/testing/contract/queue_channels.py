@@ -299,6 +299,18 @@ class ChannelContract(QueueContract):
         q.settle(item, "complete")
         assert (rows(q), fair(q, 9)) == ([("b", 1, 0)], [2])
 
+    def test_a_dropped_queue_may_get_its_first_channel(self, q: Queue, desk: Desk) -> None:
+        """From what waited behind an item in flight. A queue of that name knows of it, and its
+        version is one that nobody has seen."""
+        version = q.create().version
+        q.push(doc(1, subject="s"))
+        q.claim_one()
+        q.push(of(A, 2, subject="s"), mode="upsert", while_active="next")
+        desk.drop_queue("q", True)
+        found = q.create()
+        assert (found.has_channels, found.version) == (True, version + 2)
+        assert (rows(q), fair(q, 9)) == ([("a", 1, 0)], [2])
+
     def test_a_dead_copy_goes_to_the_channel_of_that_name(self, q: Queue, desk: Desk) -> None:
         """And so does what is moved to another queue."""
         other = Queue(desk, "other")

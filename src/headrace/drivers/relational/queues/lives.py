@@ -123,6 +123,9 @@ class Lives(QueueBase):
                 item = item_of(row, name)
                 ledger.move(queue, item, rules.released(item, queue.now))
             yield from ledger.write()
+            if found:
+                # What waited behind one of them may have brought its first channel.
+                queue = yield from self.locked_queue(name)
             info = replace(queue.info, is_paused=False, paused_by=None)
             yield from self.save_queue(queue._replace(is_live=False, held_until=None, info=info))
             return live
