@@ -90,6 +90,15 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
             """The server learns how large tables are, and makes other plans."""
             postgres.execute(f"vacuum analyze {planned}")
 
+        def evidence(self) -> str:
+            tables = ("queue", "item", "bucket", "counter", "limit_rule")
+            rows = {table: postgres.execute(f"select * from {schema}.{table}") for table in tables}
+            rows["others"] = postgres.execute(
+                "select pid, state, wait_event, query from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            return "".join(f"\n{name}: {found!r}" for name, found in rows.items())
+
         def await_end(self) -> None:
             until(lambda: not postgres.execute(locks), "the end of what has crashed")
 

@@ -81,6 +81,10 @@ class QueuePlay(RuleBasedStateMachine):
         """Wait until what has crashed is over for the database too: until then it holds locks,
         and others pass over what it has locked."""
 
+    def evidence(self) -> str:
+        """What else can be known of the store at the moment, for whoever has to explain it."""
+        return ""
+
     def teardown(self) -> None:
         shut(self.driver.client)
         shut(self.model.client)
@@ -109,10 +113,10 @@ class QueuePlay(RuleBasedStateMachine):
         if not ours.is_lost:
             found, wanted = self.answers(operation, arguments, ours.value, theirs.value)
             assert found == wanted, (
-                f"{operation}: the driver says\n{found!r}\nthe model\n{wanted!r}"
+                f"{operation}: the driver says\n{found!r}\nthe model\n{wanted!r}{self.evidence()}"
             )
         difference = "" if operation in LOOKS else self.difference(mine)
-        assert not difference, f"after {operation}, {difference}"
+        assert not difference, f"after {operation}, {difference}{self.evidence()}"
         is_done = not isinstance(theirs.value, HeadraceError)
         return Answer(theirs.value, ours.is_lost, is_done)
 
