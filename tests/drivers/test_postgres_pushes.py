@@ -20,9 +20,10 @@ PUSHES = pytest.mark.parametrize(
     [
         lambda queue: queue.push(1),
         lambda queue: queue.push_many([1, 2, 3]),
+        lambda queue: queue.push_many([1, headrace.Doc(2, headers={"k": "v"})]),
         lambda queue: queue.push(1, channel={"os": "mac"}),
     ],
-    ids=["one", "several", "to a channel"],
+    ids=["one", "several", "unlike each other", "to a channel"],
 )
 
 
@@ -131,3 +132,15 @@ def test_a_push_that_may_not_come_to_the_disk_is_in_doubt(
     store.patience = 0.1
     with pytest.raises(OutcomeUnknown):
         queue.push(1)
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["in a row", "with others in between"])
+def test_each_of_many_gets_its_own_id(
+    hr: headrace.Headrace, postgres: PrivatePostgres, step: int
+) -> None:
+    """Also where others have taken ids meanwhile."""
+    hr.push("q", "first")
+    postgres.execute(f"alter sequence {hr._store.schema}.item_id_seq increment by {step}")
+    ids = hr.push_many("q", ["a", "b", "c"]).ids
+    assert ids[2] - ids[0] == 2 * step
+    assert [hr.queue("q").item(id).payload for id in ids] == ["a", "b", "c"]

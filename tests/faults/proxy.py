@@ -15,7 +15,7 @@ Marks = dict[Cut, tuple[bytes, ...]]
 COMMITS: Marks = {
     "before": (
         *(b"COMMIT\0", b".append(", b".claim_next(", b".push_item(", b".push_items("),
-        *(b".claim_items(", b".complete_items("),
+        *(b".push_payloads(", b".claim_items(", b".complete_items("),
     ),
     "after": (b"COMMIT\0", b"appended\0", b"held\0"),
 }

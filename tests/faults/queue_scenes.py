@@ -100,6 +100,10 @@ def _push_several(hr: Client, name: str) -> list[str]:
     )
 
 
+def _push_payloads(hr: Client, name: str) -> list[str]:
+    return push(hr, name, *[Document(payload=NEW)] * 3)
+
+
 def _push_subject(hr: Client, name: str) -> list[str]:
     return push(hr, name, Document(payload=NEW, subject="t"))
 
@@ -202,6 +206,7 @@ QUEUE_SCENES = {
     "push to a new queue": Scene("push", _nothing, _push, new_ones),
     "push": Scene("push", _waiting, _push, new_ones),
     "push several": Scene("push", _waiting, _push_several, new_ones),
+    "push payloads": Scene("push", _waiting, _push_payloads, new_ones),
     "push with a subject": Scene("push", _waiting, _push_subject, new_ones),
     "push many": Scene("push", _waiting, _push_many, new_ones),
     "push with a key": Scene("push", _waiting, _push_key, new_ones),

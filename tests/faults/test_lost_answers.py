@@ -48,7 +48,9 @@ def settle_all(hr: headrace.Headrace, queue: str) -> None:
     assert all(one.state == "completed" for one in run(hr, "settle", queue, said))
 
 
-@pytest.mark.parametrize("title", ["push", "push with a subject", "push several", "push many"])
+@pytest.mark.parametrize(
+    "title", ["push", "push payloads", "push with a subject", "push several", "push many"]
+)
 def test_push_is_not_repeated_although_its_items_are_done(
     postgres_url: str, proxy: Proxy, title: str
 ) -> None:
@@ -69,7 +71,7 @@ def test_push_is_not_repeated_although_its_items_are_done(
         assert set(ids(direct, "stage", State.PENDING, State.PLANNED)) <= set(answer)
 
 
-@pytest.mark.parametrize("title", ["push", "push with a subject", "push several"])
+@pytest.mark.parametrize("title", ["push", "push payloads", "push with a subject", "push several"])
 @pytest.mark.parametrize(
     "changes",
     [{"discipline": "lifo"}, {"metrics": False}, {"unique": "forever"}, {"unique": "window"}],

@@ -232,6 +232,7 @@ INSERTS_ON_POSTGRES = {
     "claim_next",
     "push_at_once",
     "push_one_at_once",
+    "push_payloads",
     "push_to_channels",
     "claim_at_once",
     "claim_in_turn",

@@ -234,7 +234,7 @@ def complete_at_once(
         if queue is not None and _can_complete(queue):
             gone = yield from _complete(store, queue, tokens, ids, receipt)
         if gone is None and runs > 1 and queue is not None:
-            gone = {id for id, _ in (yield from earlier(store, queue, receipt)).done}
+            gone = set((yield from earlier(store, queue, receipt)).ids)
         if gone is not None and len(gone) == len(ids):
             return [Settled(id, "completed") for id in ids]
         left = [outcome for outcome in outcomes if gone is None or outcome.item not in gone]
@@ -289,7 +289,7 @@ def _complete(
             return None
         if queue.limits:
             yield from flush_now(store)
-        return {id for id, _ in before.done}
+        return set(before.ids)
     rows = answer[0]
     if behind is not None and len(answer) > 1:
         store.loose.note(answer[1][0].get("standing"), behind)
@@ -300,4 +300,4 @@ def _complete(
     if woken:
         yield Announce(frozenset(f"queue/{name}" for name in woken.split(DIVIDER)))
     done = rows[0]["appended"]
-    return set(ids) if done == ALL else {id for id, _ in read(done).done}
+    return set(ids if done == ALL else read(done).ids)

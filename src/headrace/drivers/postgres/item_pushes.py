@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from headrace.drivers.postgres.store import PostgresStore
 
 _FIELDS = tuple(field for field in Document.__struct_fields__ if field != "key_values")
+_beside = attrgetter(*(field for field in Document.__struct_fields__ if field != "payload"))
+_PLAIN = {_beside(Document(payload=""))}
 
 
 def push_at_once(
@@ -73,12 +75,13 @@ def push_at_once(
                     return (yield from store.pushed_slowly(calls))
                 yield from _push_rest(store, name, documents, left, ids, skipped)
                 break
-            if len(pushed.done) == len(documents) == 1:
-                ids = [pushed.done[0][0]]
+            if len(pushed.ids) == len(documents) and (len(documents) == 1 or not pushed.named):
+                # No subject was in the way of any.
+                ids = sorted(pushed.ids)
                 break
             turn += 1
             assert queue is not None
-            left = yield from _sort_out(store, queue, documents, left, pushed.done, ids, skipped)
+            left = yield from _sort_out(store, queue, documents, left, pushed, ids, skipped)
         yield Announce(frozenset({f"queue/{name}"}))
         return _shares(calls, ids, skipped)
 
@@ -135,7 +138,7 @@ def _push(
             # Sent before, and done then.
             done = yield from found(store, receipt)
             yield from flush_now(store)
-            return done or Receipt(())
+            return done or Receipt()
         rows = answer[0]
         if rows and rows[0]["appended"]:
             is_under_way = store.known.are_awaited = bool(rows[0]["is_under_way"])
@@ -144,7 +147,7 @@ def _push(
     if not rows:
         return None
     pushed = read(rows[0]["appended"])
-    return Receipt((), is_elsewhere=True) if pushed.done == [(OTHER, None)] else pushed
+    return Receipt(is_elsewhere=True) if pushed.ids == [OTHER] else pushed
 
 
 def _push_rest(
@@ -194,6 +197,9 @@ def push_statement(
             headers=document.headers,
             overrides=document.overrides,
         )
+    if set(map(_beside, documents)) == _PLAIN:
+        payloads = DIVIDER.join([document.payload for document in documents])
+        return store.sql.push_payloads(**common, payload=payloads)
     return store.sql.push_at_once(**common, **_columns(queue, documents))
 
 
@@ -229,13 +235,13 @@ def _sort_out(
     queue: QueueRow,
     documents: Sequence[Document],
     left: Sequence[int],
-    done: Sequence[tuple[int, str | None]],
+    pushed: Receipt,
     ids: list[int],
     skipped: dict[int, Skip],
 ) -> Steps[list[int]]:
     """Give each document its id; those whose subject was in the way and is so no more are left."""
-    unnamed = iter(sorted(id for id, subject in done if subject is None))
-    named = {subject: id for id, subject in done if subject is not None}
+    named = dict(pushed.named)
+    unnamed = iter(sorted(set(pushed.ids).difference(named.values())))
     in_the_way: dict[str, int] = {}
     missing = sorted(
         {s for i in left if (s := documents[i].subject) is not None and s not in named}

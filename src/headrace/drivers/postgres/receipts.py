@@ -6,7 +6,8 @@ if that is still under way, and then finds the receipt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contract.op import Steps
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
 MOST_ON_A_RECEIPT = 1000
 # What stands for an id when there is more to it: the queue's settings have changed, say.
 OTHER = -1
-# What divides an id from a subject, and what says that another way is gone.
+# What divides an id from a subject, the first id from the last of many in a row, and what says that
+# another way is gone.
 SUBJECT = "\x1f"
+UP_TO = "\x1d"
 ELSEWHERE = "elsewhere"
 
 
 class Receipt(NamedTuple):
-    """What a statement did: ids, and the subjects of new items. Or it was to be done elsewhere."""
+    """What a statement did: all ids, and those of new items by subject. Or it was to be done
+    elsewhere."""
 
-    done: Sequence[tuple[int, str | None]]
+    ids: Sequence[int] = ()
+    named: Mapping[str, int] = MappingProxyType({})
     is_elsewhere: bool = False
 
 
@@ -43,14 +48,18 @@ def found(store: PostgresStore, receipt: str) -> Steps[Receipt | None]:
 def read(text: str | None) -> Receipt:
     """What a receipt says."""
     if not text:
-        return Receipt(())
+        return Receipt()
     if text == ELSEWHERE:
-        return Receipt((), is_elsewhere=True)
+        return Receipt(is_elsewhere=True)
+    first, is_row, last = text.partition(UP_TO)
+    if is_row:
+        return Receipt(range(int(first), int(last) + 1))
     entries = text.split(DIVIDER)
     if SUBJECT not in text:
-        return Receipt([(int(id), None) for id in entries])
-    named = [entry.partition(SUBJECT) for entry in entries]
-    return Receipt([(int(id), subject if has else None) for id, has, subject in named])
+        return Receipt(list(map(int, entries)))
+    parts = [entry.partition(SUBJECT) for entry in entries]
+    named = {subject: int(id) for id, is_named, subject in parts if is_named}
+    return Receipt([int(id) for id, _, _ in parts], named)
 
 
 def earlier(store: PostgresStore, queue: QueueRow, receipt: str) -> Steps[Receipt]:
@@ -62,4 +71,4 @@ def earlier(store: PostgresStore, queue: QueueRow, receipt: str) -> Steps[Receip
     done = yield from found(store, receipt)
     # It may have been done without waiting for the disk.
     yield from flush_now(store)
-    return done or Receipt(())
+    return done or Receipt()

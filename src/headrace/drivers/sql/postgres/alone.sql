@@ -23,6 +23,12 @@ from headrace.push_items(
     :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel,
     :rank, :payload, :format, :subject, :priority, :due, :delay, :headers, :overrides);
 
+-- name: push_payloads
+-- Push new documents that are mere payloads; answers nothing if the queue is not as it was known.
+select done as appended, is_under_way
+from headrace.push_payloads(
+    :queue, :version, :receipt::uuid, :sign, :now::bigint, :channel, :payload);
+
 -- name: push_to_channels
 -- Push new documents to channels; answers nothing if the queue is not as it was known.
 select done as appended, is_under_way

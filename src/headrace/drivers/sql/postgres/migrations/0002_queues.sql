@@ -125,7 +125,8 @@ create table headrace.sample (
 -- Changes of a queue's counts, a row for each transaction that made some, so that nobody waits
 -- for anybody. Maintenance makes one row of many. A row with an id is a receipt as well: who
 -- sends a statement again because its answer was lost finds it, and ids says what was done: ids
--- divided by U+001E, each with its subject behind a U+001F if it is new and has one.
+-- divided by U+001E, each with its subject behind a U+001F if it is new and has one; or the first and
+-- the last of many in a row, divided by U+001D.
 create table headrace.tally (
     queue       integer not null,
     id          uuid,
@@ -288,6 +289,43 @@ begin
     into done, planned, pending from fresh f;
     is_under_way := headrace.end_push(
         queue_id, queue_name, receipt, moment, done, planned, pending, channel);
+    return next;
+end
+$$;
+
+-- The same for documents that are a payload and nothing else: most pushes of many are.
+create function headrace.push_payloads(
+    queue_id integer, queue_version integer, receipt uuid, sign integer, moment bigint, channel text,
+    payloads text
+) returns table (done text, is_under_way boolean) language plpgsql as $$
+#variable_conflict use_column
+declare
+    nothing text;
+    queue_name text;
+    ids bigint[];
+    number bigint;
+begin
+    nothing := pg_advisory_xact_lock_shared(1214603634, queue_id);
+    select q.name into queue_name from headrace.queue q
+    where q.id = queue_id and q.version = queue_version and q.is_live;
+    if not found then
+        return;
+    end if;
+    moment := coalesce(moment, headrace.clock());
+    with fresh as (
+        insert into headrace.item as i (
+            queue, payload, state, position, next_execution, waiting_since, created_at
+        )
+        select queue_id, d.payload, 1, sign * nextval('headrace.turn'), moment, moment, moment
+        from string_to_table(payloads, E'\x1e') as d (payload)
+        returning i.id
+    )
+    select array_agg(f.id), count(*) into ids, number from fresh f;
+    -- They were given in this order. Others may have taken some in between.
+    done := case when ids[number] - ids[1] = number - 1 then ids[1] || E'\x1d' || ids[number]
+                 else array_to_string(ids, E'\x1e') end;
+    is_under_way := headrace.end_push(
+        queue_id, queue_name, receipt, moment, done, 0, number, channel);
     return next;
 end
 $$;
