@@ -20,6 +20,7 @@ from headrace.worker.events import Done, Listeners, Lost
 from headrace.worker.holding import Entry, Holds, monotonic
 from headrace.worker.items import item_of
 from headrace.worker.outcomes import (
+    COMPLETE,
     RELEASE,
     Kill,
     Outcome,
@@ -231,7 +232,10 @@ class Outbox:
                     numbers.lost += 1
                     listeners.tell("lost", Lost(item=item_of(entry.state)))
                 continue
-            if not isinstance(outcome, Release | RetryAfter):
+            if outcome is COMPLETE:
+                # Most are, and there are many.
+                numbers.done += 1
+            elif not isinstance(outcome, Release | RetryAfter):
                 numbers.done += 1
                 numbers.failed += isinstance(outcome, Reject | Kill)
             if has_listeners:
