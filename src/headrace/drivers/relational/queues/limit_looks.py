@@ -101,9 +101,8 @@ class LimitLooks(LimitRules):
         queues = yield from self._queues_of(bucket.queue)
         after = 0
         while len(found) < most:
-            page = yield self.sql.list_held(
-                queues=sorted(queues), is_running=on == "running", after=after, limit=PAGE
-            )
+            some = self.sql.list_running if on == "running" else self.sql.list_held
+            page = yield some(queues=sorted(queues), after=after, limit=PAGE)
             found += [
                 _holder(row)
                 for row in page

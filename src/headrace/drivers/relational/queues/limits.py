@@ -170,5 +170,6 @@ class LimitRules(QueueBase):
 
     def held(self, queues: dict[int, str], on: Subject) -> Steps[Counter[tuple[str, str | None]]]:
         """How many items are out, or live, by queue and channel."""
-        rows = yield self.sql.count_held(queues=sorted(queues), is_running=on == "running")
+        count = self.sql.count_running if on == "running" else self.sql.count_held
+        rows = yield count(queues=sorted(queues))
         return Counter({(queues[row["queue"]], row["key_values"]): row["count"] for row in rows})

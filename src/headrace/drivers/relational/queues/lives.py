@@ -153,10 +153,13 @@ class Lives(QueueBase):
     def _give_back_all(self, queue: QueueRow) -> Steps[None]:
         """Take all items of a queue out of the totals that they count in."""
         ledger = self.ledger()
-        for is_running in (True, False):
-            rows = yield self.sql.count_held(queues=[queue.id], is_running=is_running)
+        queues = [queue.id]
+        running, held = yield (
+            self.sql.count_running(queues=queues),
+            self.sql.count_held(queues=queues),
+        )
+        for on, rows in (("running", running), ("enqueued", held)):
             for row in rows:
-                on = "running" if is_running else "enqueued"
                 ledger.totals.shift(queue, row["key_values"], **{on: -row["count"]})
         yield from ledger.write()
 

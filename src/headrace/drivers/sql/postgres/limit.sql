@@ -99,17 +99,37 @@ from rows from (
 where q.id = r.id::integer;
 
 -- name: count_held
--- How many items of some queues there are, or are out, by channel.
+-- How many items of some queues there are, by channel.
 select i.queue, i.key_values, count(*) as count
 from headrace.item i
-where i.queue = any(:queues::integer[]) and (not :is_running or i.state = 2)
+where i.queue = any(:queues::integer[])
+group by i.queue, i.key_values;
+
+-- name: count_running
+-- How many items of some queues are out, by channel.
+select i.queue, i.key_values, count(*) as count
+from headrace.item i
+where i.queue = any(:queues::integer[]) and i.state = 2
 group by i.queue, i.key_values;
 
 -- name: list_held
--- Items of some queues that are out, or all, by id.
+-- Items of some queues by id.
 select i.id, q.name as queue, i.key_values, i.state, i.worker, i.claimed_at
 from headrace.item i join headrace.queue q on q.id = i.queue
-where i.queue = any(:queues::integer[]) and (not :is_running or i.state = 2) and i.id > :after
+where i.queue = any(:queues::integer[]) and i.id > :after
+order by i.id
+limit :limit;
+
+-- name: list_running
+-- Items of some queues that are out, by id. All of those are sorted: to look for them among all
+-- that there are in the order of ids may be to read everything that waits.
+select i.id, q.name as queue, i.key_values, i.state, i.worker, i.claimed_at
+from (
+    select * from headrace.item
+    where queue = any(:queues::integer[]) and state = 2 and id > :after
+    offset 0
+) i
+join headrace.queue q on q.id = i.queue
 order by i.id
 limit :limit;
 

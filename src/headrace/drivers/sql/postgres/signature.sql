@@ -1,11 +1,15 @@
--- Statements on what proves that a transaction was committed.
+-- Statements that transactions begin with, and on what proves that they were committed.
 
 -- name: sign
 -- Leave this transaction's number, if it is committed; the answer is what the server calls it.
 insert into headrace.signature (connection, transaction, at)
 values (:connection::uuid, :transaction, coalesce(:now::bigint, headrace.clock()))
 on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at
-returning pg_current_xact_id()::text as xid;
+returning pg_current_xact_id()::text as xid, headrace.plan_by_keys() as planned;
+
+-- name: relax
+-- What this transaction does may be lost in a crash: it does not wait for the disk.
+select set_config('synchronous_commit', 'off', true) as relaxed, headrace.plan_by_keys() as planned;
 
 -- name: fate
 -- What the server knows of a transaction that it calls so: aborted, in progress, or committed, be

@@ -80,18 +80,32 @@ set limits = :limits, version = version + case when is_live then 1 else 0 end
 where id = :id;
 
 -- name: count_held
--- How many items of some queues there are, or are out, by channel.
+-- How many items of some queues there are, by channel.
 select queue, key_values, count(*) as count
 from headrace_item
-where queue in (select value from json_each(:queues)) and (not :is_running or state = 2)
+where queue in (select value from json_each(:queues))
+group by queue, key_values;
+
+-- name: count_running
+-- How many items of some queues are out, by channel.
+select queue, key_values, count(*) as count
+from headrace_item
+where queue in (select value from json_each(:queues)) and state = 2
 group by queue, key_values;
 
 -- name: list_held
--- Items of some queues that are out, or all, by id.
+-- Items of some queues by id.
 select i.id, q.name as queue, i.key_values, i.state, i.worker, i.claimed_at
 from headrace_item i join headrace_queue q on q.id = i.queue
-where i.queue in (select value from json_each(:queues)) and (not :is_running or i.state = 2)
-  and i.id > :after
+where i.queue in (select value from json_each(:queues)) and i.id > :after
+order by i.id
+limit :limit;
+
+-- name: list_running
+-- Items of some queues that are out, by id.
+select i.id, q.name as queue, i.key_values, i.state, i.worker, i.claimed_at
+from headrace_item i join headrace_queue q on q.id = i.queue
+where i.queue in (select value from json_each(:queues)) and i.state = 2 and i.id > :after
 order by i.id
 limit :limit;
 

@@ -522,7 +522,8 @@ $$;
 create function headrace.complete_items(
     target integer, queue_version integer, claim_tokens text[], items bigint[],
     keeps_counts boolean, receipt uuid
-) returns setof text language plpgsql as $$
+) returns setof text language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     nothing text;
     done text;
