@@ -121,16 +121,12 @@ order by i.id
 limit :limit;
 
 -- name: list_running
--- Items of some queues that are out, by id. All of those are sorted: to look for them among all
--- that there are in the order of ids may be to read everything that waits.
+-- Items of some queues that are out, by id. A sum, so that they are found among those that are out:
+-- in the order of ids everything that waits would be read.
 select i.id, q.name as queue, i.key_values, i.state, i.worker, i.claimed_at
-from (
-    select * from headrace.item
-    where queue = any(:queues::integer[]) and state = 2 and id > :after
-    offset 0
-) i
-join headrace.queue q on q.id = i.queue
-order by i.id
+from headrace.item i join headrace.queue q on q.id = i.queue
+where i.queue = any(:queues::integer[]) and i.state = 2 and i.id + 0 > :after
+order by i.id + 0
 limit :limit;
 
 -- name: clear_buckets
