@@ -52,7 +52,7 @@ create table headrace.item (
     error          text,
     successor      text,
     payload        text not null
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
        autovacuum_vacuum_cost_delay = 0);
 create index item_line on headrace.item (queue, rank, position) where state = 1;
 create index item_planned on headrace.item (queue, next_execution, id) where state = 0;
