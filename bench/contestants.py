@@ -7,13 +7,16 @@ finds for them.
 from __future__ import annotations
 
 import sqlite3
+from importlib.metadata import version
 
 from bench import ours
 from bench.lab import Facts, Lab
 from bench.peers.redis_streams import RedisServer
 from bench.playing import Kind, Process, playing
 
-_PGMQ = ("pgmq==1.1.4", "asyncpg==0.32.0")
+# Ours: its part in C is shared, and fits no other version.
+_PSYCOPG = f"psycopg[binary]=={version('psycopg')}"
+_PGMQ = ("pgmq==1.1.4", "asyncpg==0.32.0", _PSYCOPG)
 
 KINDS = {
     "headrace": Kind("bench.queue_ours", server="postgres"),
@@ -22,7 +25,9 @@ KINDS = {
     "pgmq-asyncpg": Kind("bench.peers.pgmq_asyncpg", _PGMQ, "postgres"),
     "pgqueuer": Kind("bench.peers.pgqueuer", ("pgqueuer==1.6.0", "asyncpg==0.32.0"), "postgres"),
     "bare": Kind("bench.peers.bare_rows", ("pgqueuer==1.6.0", "asyncpg==0.32.0"), "postgres"),
-    "procrastinate": Kind("bench.peers.procrastinate", ("procrastinate==3.10.0",), "postgres"),
+    "procrastinate": Kind(
+        "bench.peers.procrastinate", ("procrastinate==3.10.0", _PSYCOPG), "postgres"
+    ),
     "litequeue": Kind("bench.peers.litequeue", ("litequeue==0.9",)),
     "huey": Kind("bench.peers.huey", ("huey==3.5.4",)),
     "persist-queue": Kind("bench.peers.persist_queue", ("persist-queue==1.1.0",)),
