@@ -26,6 +26,7 @@ class Claims:
     def __init__(self, shop: Shop, clock: Clock) -> None:
         self.answered = 0
         self.by: list[str] = []
+        self.sizes: list[int] = []
         # Which may be loose; they are, if that is wanted.
         self.loosely: list[bool] = []
         self.are_loose = False
@@ -40,6 +41,7 @@ class Claims:
 
     def claim_items(self, take: Take) -> Any:
         self.loosely.append(take.may_be_loose)
+        self.sizes.append(take.count)
         return self._claim_items(take)
 
     def run(self, op: Any) -> Any:

@@ -9,8 +9,12 @@ from workshop import PATIENCE, Gate, Shop, Signal, until
 
 from headrace import Query
 from headrace.worker import RetryAfter
+from headrace.worker.claiming import AT_ONCE
 
 CHUNK = 2
+# Which claim is made while handlers are slow, and at which item.
+AHEAD = 6
+SLOW = 8 * CHUNK
 
 
 def handler_of(clock: Clock, gate: Gate, seconds: float, *, is_async: bool) -> Any:
@@ -48,6 +52,33 @@ def test_quick_handlers_find_the_next_chunk_claimed(
     assert claims.answered == 3
     until(lambda: shop.counts.active == 2 * CHUNK, "the end of the first chunk")
     gate.open()
+
+
+def test_handlers_that_are_quicker_still_get_two_chunks_at_once(
+    shop: Shop, clock: Clock, claims: Claims
+) -> None:
+    """They wait although the next chunk is claimed while they work. When they do not any more, one
+    is enough again."""
+    seen = Signal()
+
+    def handle(item: Any) -> None:
+        seen(item.payload)
+        if item.payload == SLOW:
+            until(lambda: claims.answered > AHEAD, "what was claimed ahead")
+
+    def is_idle() -> bool:
+        engine = worker._engine
+        return not engine.intake.buffer and not engine.lanes.busy
+
+    for number in range(2, AHEAD):
+        claims.before[number] = lambda: until(is_idle, "handlers that wait")
+    shop.push(*range(20 * CHUNK))
+    gate = shop.valve.hold("claim_items")
+    worker = shop.work(handle, chunk=CHUNK)
+    gate.open()
+    assert seen.wait(20 * CHUNK) == list(range(20 * CHUNK))
+    one, two = CHUNK, AT_ONCE * CHUNK
+    assert claims.sizes[: AHEAD + 2] == [one, one, one, two, two, two, two, one]
 
 
 @pytest.mark.parametrize("is_async", [False, True])

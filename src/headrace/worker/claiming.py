@@ -28,6 +28,9 @@ LONG_AGO = float("-inf")
 # Long before a selection is forgotten.
 REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
+# So many chunks are claimed at once for handlers that are still waiting when one comes that was
+# claimed ahead of them.
+AT_ONCE = 2
 # So many chunks may wait for the disk before no more are claimed.
 MOST_CHUNKS = 3
 
@@ -50,9 +53,9 @@ class Intake:
 
     Nothing is claimed while something in the buffer waits to be started: at most a chunk is
     held back from other workers. Except where handlers are done with a chunk in less time than
-    it takes to claim the next one: then it may be claimed meanwhile, and a few more while they
-    wait for the disk, as others would have to. A chunk of one says that nothing is to be held
-    back, and is taken at its word.
+    it takes to claim the next one: then it may be claimed meanwhile, two at once if they are
+    quicker than that, too, and a few more while they wait for the disk, as others would have to.
+    A chunk of one says that nothing is to be held back, and is taken at its word.
     """
 
     def __init__(
@@ -92,6 +95,8 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
+        # How many are claimed ahead at once.
+        self._at_once = 1
         # Whether enough chunks wait for the disk, and how long others did until the last claim.
         self._is_behind = False
         self._on_disk = 0.0
@@ -121,6 +126,7 @@ class Intake:
         ``wanted`` says how many could be started at once.
         """
         with self._lead():
+            self._at_once = 1
             while not self.buffer and self._switch.may_claim:
                 self._try(wanted)
 
@@ -130,7 +136,8 @@ class Intake:
             if self.may_run_ahead:
                 self._is_outrun = False
                 if not self._is_behind or self._caught_up():
-                    self._try(wanted, waits=False)
+                    self._try(wanted, chunks=self._at_once, waits=False)
+                    self._at_once = AT_ONCE
 
     def _caught_up(self) -> bool:
         """Wait for the disk; whether handlers are still waiting, and not for too much."""
@@ -236,9 +243,9 @@ class Intake:
             finally:
                 self._leading.release()
 
-    def _try(self, wanted: Callable[[], int], *, waits: bool = True) -> None:
+    def _try(self, wanted: Callable[[], int], *, chunks: int = 1, waits: bool = True) -> None:
         try:
-            seconds = self._look(wanted)
+            seconds = self._look(wanted, chunks)
             self._patience.restore()
             if seconds and waits and self._waiter is not None:
                 self._waiter.wait(seconds)
@@ -247,7 +254,7 @@ class Intake:
             self._drop_waiter()
             self._patience.pause()
 
-    def _look(self, wanted: Callable[[], int]) -> float:
+    def _look(self, wanted: Callable[[], int], chunks: int) -> float:
         """Claim once; how long to wait before the next time."""
         if self._waiter is None:
             # Before the claim, so that a push behind it is not missed.
@@ -255,7 +262,7 @@ class Intake:
         try:
             if self._must_load or monotonic() >= self._registers_at:
                 self._load()
-            taking = self._claim(wanted)
+            taking = self._claim(wanted, chunks)
         except UnknownQueue as error:
             return self._missing(error)
         if taking is None or taking.state == "claimed":
@@ -272,9 +279,10 @@ class Intake:
             return LONG
         return max((taking.next_due - taking.now) / 1000, SHORTEST)
 
-    def _claim(self, wanted: Callable[[], int]) -> Taking | None:
-        count = max(self.chunk, wanted())
-        self.outbox.wait_room(2 * count, lambda: self._switch.may_claim)
+    def _claim(self, wanted: Callable[[], int], chunks: int) -> Taking | None:
+        least = max(self.chunk, wanted())
+        count = max(least, chunks * self.chunk)
+        self.outbox.wait_room(2 * least, lambda: self._switch.may_claim)
         take = Take(
             queue=self._queue,
             token=claim_token(),
