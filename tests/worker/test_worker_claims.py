@@ -20,7 +20,7 @@ from headrace.errors import (
 from headrace.model.items import State
 from headrace.testing.clocks import FakeClock
 from headrace.worker import Complete, Push, Reject, Reschedule, register_worker
-from headrace.worker.claiming import AT_ONCE
+from headrace.worker.claiming import MOST_CHUNKS
 
 
 @pytest.fixture
@@ -411,7 +411,7 @@ def test_a_worker_does_not_run_away_from_its_settles(shop: Shop) -> None:
     is_waiting = threading.Event()
     assert not is_waiting.wait(0.1)
     # A settle under way, what waits for the next one, and a claim each on top of both.
-    assert len(seen.seen) <= 2 * (20 + AT_ONCE * 10)
+    assert len(seen.seen) <= 2 * (20 + MOST_CHUNKS * 10)
     held.open()
     seen.wait(1000)
 

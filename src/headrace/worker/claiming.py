@@ -28,10 +28,7 @@ LONG_AGO = float("-inf")
 # Long before a selection is forgotten.
 REGISTER_SECONDS = 3600.0
 SHORTEST = 0.001
-# So many chunks are claimed at once for handlers that are still waiting when one comes that was
-# claimed ahead of them.
-AT_ONCE = 2
-# So many chunks may wait for the disk before no more are claimed.
+# So many chunks may be claimed at once, and wait for the disk before no more are claimed.
 MOST_CHUNKS = 3
 
 
@@ -53,8 +50,8 @@ class Intake:
 
     Nothing is claimed while something in the buffer waits to be started: at most a chunk is
     held back from other workers. Except where handlers are done with a chunk in less time than
-    it takes to claim the next one: then it may be claimed meanwhile, two at once if they are
-    quicker than that, too, and a few more while they wait for the disk, as others would have to.
+    it takes to claim the next one: then it may be claimed meanwhile, or a few at once if they are
+    quicker than that, too; and a few more while they wait for the disk, as others would have to.
     A chunk of one says that nothing is to be held back, and is taken at its word.
     """
 
@@ -95,7 +92,7 @@ class Intake:
         # When the last chunk came, and whether handlers wait for the next most of the time.
         self._taken_at = LONG_AGO
         self._is_outrun = False
-        # How many are claimed ahead at once.
+        # How many are claimed ahead at once: one more each time that they wait for it.
         self._at_once = 1
         # Whether enough chunks wait for the disk, and how long others did until the last claim.
         self._is_behind = False
@@ -137,7 +134,8 @@ class Intake:
                 self._is_outrun = False
                 if not self._is_behind or self._caught_up():
                     self._try(wanted, chunks=self._at_once, waits=False)
-                    self._at_once = AT_ONCE
+                    # If they are still waiting when that comes, it was not enough.
+                    self._at_once = min(self._at_once + 1, MOST_CHUNKS)
 
     def _caught_up(self) -> bool:
         """Wait for the disk; whether handlers are still waiting, and not for too much."""
