@@ -6,7 +6,7 @@ import sqlite3
 import psycopg
 import pytest
 
-from headrace.contract.items import Filter
+from headrace.contract.items import ClientRow, Filter, WorkerRow
 from headrace.testing.contract.queue_base import doc
 from interleaving.queue_words import Queue, check_counts, every, payloads, queue
 
@@ -169,3 +169,30 @@ def orphans(url: str) -> int:
         return count
     finally:
         connection.close()
+
+
+def test_the_end_of_a_hold_that_was_left_undoes_no_change(stage):
+    """A client finds that a hold is over which nobody has ended, while somebody changes the
+    settings."""
+    stepper, (client, other) = stage.act(2)
+
+    def script(number):
+        q = queue(stage.client, number)
+        q.create()
+        q.desk.hold_queue(q.name, 1000, "stopped")
+        stage.clock.advance(2)
+        row = ClientRow(id=f"c{number}", name="c", host="here", pid=1)
+        worker = WorkerRow(id=f"w{number}", client=row.id, queue=q.name)
+        return (
+            lambda: queue(client, number).desk.beat(row, [worker]),
+            lambda: queue(other, number).desk.update_queue(q.name, {"lock_duration": 77.0}),
+        )
+
+    for run in stepper.interleavings(script, interruptions=2):
+        assert run.errors == [None, None], run
+        q = queue(stage.client, run.number)
+        info = q.desk.queue_info(q.name)
+        assert (info.settings.lock_duration, info.version) == (77.0, 2), run
+        q.push("new")
+        assert payloads(q) == ["new"], run
+        assert q.claim(1), run

@@ -485,7 +485,11 @@ MUTANTS = (
     Mutant(
         "a claim that a crash has undone is begun with",
         contract("postgres", "does_not_stand_cannot_be_secured"),
-        (SqlPatch("postgres", "secure_claims", "c.token = (select i.token", "1 = (select 1"),),
+        (
+            SqlPatch(
+                "postgres", "secure_claims", "c.token = headrace.token_of(c.queue, c.item)", "true"
+            ),
+        ),
     ),
     Mutant(
         "a claim is secured before it is on the disk",

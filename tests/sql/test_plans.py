@@ -243,7 +243,7 @@ INSERTS_ON_POSTGRES = {
     "complete_counted",
     "bind_channels",
     "flush",
-    "relax",
+    "begin_relaxed",
     "secure_claims",
     "take_receipt",
     "close_queue",

@@ -53,8 +53,9 @@ def test_quick_handlers_find_the_next_chunk_claimed(
     gate.open()
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 def test_handlers_that_are_quicker_still_get_more_at_once(
-    shop: Shop, clock: Clock, claims: Claims
+    shop: Shop, clock: Clock, claims: Claims, is_async: bool
 ) -> None:
     """They wait although the next chunk is claimed while they work. When they do not any more, one
     is enough again."""
@@ -65,15 +66,19 @@ def test_handlers_that_are_quicker_still_get_more_at_once(
         if item.payload == SLOW:
             until(lambda: claims.answered > AHEAD, "what was claimed ahead")
 
-    def is_idle() -> bool:
-        engine = worker._engine
-        return not engine.intake.buffer and not engine.lanes.busy
+    async def ahandle(item: Any) -> None:
+        handle(item)
+
+    def await_idle() -> None:
+        """Until all that was claimed before is done."""
+        before, lanes = sum(claims.sizes[:-1]), worker._engine.lanes
+        until(lambda: len(seen.seen) == before and not lanes.busy, "handlers that wait")
 
     for number in range(2, AHEAD):
-        claims.before[number] = lambda: until(is_idle, "handlers that wait")
+        claims.before[number] = await_idle
     shop.push(*range(20 * CHUNK))
     gate = shop.valve.hold("claim_items")
-    worker = shop.work(handle, chunk=CHUNK)
+    worker = shop.work(ahandle if is_async else handle, chunk=CHUNK)
     gate.open()
     assert seen.wait(20 * CHUNK) == list(range(20 * CHUNK))
     chunks = [size // CHUNK for size in claims.sizes]

@@ -119,10 +119,10 @@ class LoopLanes:
 
     def _claim(self) -> None:
         """Claim items if they are wanted, else wait until they may be."""
-        if self._wanted() and self._switch.may_claim and not self._intake.buffer:
-            self._intake.fill(self._wanted)
-        elif self._intake.may_run_ahead:
+        if self._intake.may_run_ahead:
             self._intake.run_ahead(self._wanted)
+        elif self._wanted() and self._switch.may_claim and not self._intake.buffer:
+            self._intake.fill(self._wanted)
         else:
             self._hungry.wait(GLANCE)
             self._hungry.clear()

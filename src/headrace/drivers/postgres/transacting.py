@@ -157,7 +157,12 @@ class Transacting(Fates):
         signature = None if op.repeatable and op.relaxed else connection.signatures.next()
         signed = () if signature is None else (self._sign(signature),)
         durability = (_WAIT_FOR_DISK,) if op.durable else self._opening
-        opening = (_BEGIN, *first, *((self.sql.relax(),) if op.relaxed else durability), *signed)
+        opening = (
+            _BEGIN,
+            *first,
+            *((self.sql.begin_relaxed(),) if op.relaxed else durability),
+            *signed,
+        )
         # Statements whose answer nobody waits for: they go with the next, or with COMMIT.
         closing: tuple[Statement | Many, ...] = ()
         is_begun = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.contract.items import ClientRow, Orders, WorkerRow, WorkerStatus
 from headrace.contract.op import Op, Steps
 from headrace.drivers.relational.queues.lives import Lives
-from headrace.drivers.relational.queues.rows import QueueRow
+from headrace.drivers.relational.queues.rows import QueueRow, queue_of
 from headrace.drivers.relational.sql import Announce, Row
 
 _REPORTED = ("current", "version", "busy", "done", "failed", "rate", "error")
@@ -39,13 +39,14 @@ class Coordination(Lives):
 
     def _end_old_hold(self, name: str) -> Steps[None]:
         queue = yield from self.find_queue(name)
-        if queue is not None and queue.held_until is not None and not queue.is_held:
-            # Whoever made the hold did not come back to end it.
-            yield from self._end_hold(queue)
-
-    def _end_hold(self, queue: QueueRow) -> Steps[None]:
-        yield from self.save_queue(queue._replace(held_until=None))
-        yield self.sql.desire(queue=queue.name, desired="running")
+        if not _is_left_held(queue):
+            return
+        # Somebody else may be about to change it, or to end the hold.
+        found = yield self.sql.lock_queue(name=name, now=self.clock())
+        queue = queue_of(found[0]) if found else None
+        if queue is not None and queue.is_live and _is_left_held(queue):
+            yield from self.save_queue(queue._replace(held_until=None))
+            yield self.sql.desire(queue=name, desired="running")
 
     def _beat_worker(self, worker: WorkerRow, now: int) -> Steps[WorkerStatus]:
         queue = yield from self.find_queue(worker.queue)
@@ -103,6 +104,11 @@ class Coordination(Lives):
             return [row["id"] for row in rows]
 
         return Op("forget_clients", steps, repeatable=True)
+
+
+def _is_left_held(queue: QueueRow | None) -> bool:
+    """Whether whoever has made a hold did not come back to end it."""
+    return queue is not None and queue.held_until is not None and not queue.is_held
 
 
 def _worker(row: Row) -> WorkerRow:

@@ -119,8 +119,7 @@ select set_config('synchronous_commit', 'on', true) as waits,
 select (select string_agg(c.token, E'\x1e')
         from unnest(string_to_array(:queues, ',')::integer[], string_to_array(:items, ',')::bigint[],
                     string_to_array(:tokens, E'\x1e')) as c (queue, item, token)
-        where c.token = (select i.token from headrace.item i
-                         where i.id = c.item and i.queue = c.queue)) as standing,
+        where c.token = headrace.token_of(c.queue, c.item)) as standing,
        set_config('synchronous_commit', 'on', true) as waits,
        pg_logical_emit_message(true, 'headrace', '') as flushed;
 
@@ -136,4 +135,4 @@ on conflict (id) where id is not null do nothing;
 
 -- name: subject_items
 -- The live items of subjects.
-select id, subject from headrace.item where queue = :queue and subject = any(:subjects::text[]);
+select id, subject from headrace.subject_items(:queue, :subjects::text[]);

@@ -183,7 +183,7 @@ from rows from (
     string_to_table(:channel, E'\x1e', E'\x15'),
     string_to_table(:key_values, E'\x1e', E'\x15')
 ) as r (id, channel, key_values)
-where i.id = r.id::bigint;
+where i.id = r.id::bigint and i.id = any(string_to_array(:id, E'\x1e')::bigint[]);
 
 -- name: list_channels
 -- Channels by name that have items: how many wait, and are out.

@@ -180,7 +180,7 @@ from rows from (
     waiting_since, attempts, crashes, iterations, last_iteration, headers, overrides,
     token, lease_until, worker, error, successor, n
 )
-where i.id = r.id::bigint;
+where i.id = r.id::bigint and i.id = any(string_to_array(:id, E'\x1e')::bigint[]);
 
 -- name: remove_items
 -- Take items out of the live ones.
@@ -219,7 +219,7 @@ from rows from (
 ) with ordinality as r (
     id, position, n
 )
-where i.id = r.id::bigint;
+where i.id = r.id::bigint and i.id = any(string_to_array(:id, E'\x1e')::bigint[]);
 
 -- name: first_items
 -- The first items in line.
@@ -255,7 +255,7 @@ from rows from (
 ) with ordinality as r (
     id, token, lease_until, claimed_at, worker, n
 )
-where i.id = r.id::bigint;
+where i.id = r.id::bigint and i.id = any(string_to_array(:id, E'\x1e')::bigint[]);
 
 -- name: ended_leases
 -- Claims whose time is over, the oldest first.

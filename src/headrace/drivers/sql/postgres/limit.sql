@@ -182,7 +182,8 @@ with locked as materialized (
         string_to_table(:name, E'\x1e', E'\x15'),
         string_to_table(:change, E'\x1e', E'\x15')
     ) as r (name, change)
-    join headrace.bucket b on b.name = r.name
+    join headrace.bucket b
+        on b.name = r.name and b.name = any(string_to_array(:name, E'\x1e'))
     order by b.id
     for no key update of b
 )
@@ -200,7 +201,7 @@ from rows from (
     string_to_table(:marks, E'\x1e', E'\x15'),
     string_to_table(:idle_at, E'\x1e', E'\x15')
 ) as r (id, used, marks, idle_at)
-where b.id = r.id::integer;
+where b.id = r.id::integer and b.id = any(string_to_array(:id, E'\x1e')::integer[]);
 
 -- name: add_waits
 -- A queue waits for room in locked totals.

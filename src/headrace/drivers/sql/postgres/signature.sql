@@ -7,7 +7,7 @@ values (:connection::uuid, :transaction, coalesce(:now::bigint, headrace.clock()
 on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at
 returning pg_current_xact_id()::text as xid, headrace.plan_by_keys() as planned;
 
--- name: relax
+-- name: begin_relaxed
 -- What this transaction does may be lost in a crash: it does not wait for the disk.
 select set_config('synchronous_commit', 'off', true) as relaxed, headrace.plan_by_keys() as planned;
 

@@ -551,3 +551,25 @@ begin
     return next case when number = cardinality(items) then 'all' else done end;
 end
 $$;
+
+-- By keys, whatever plan would be best for a table that happens to be small: see headrace.claim_items.
+
+-- The token of an item of a queue, if it is out.
+create function headrace.token_of(queue_id integer, item_id bigint) returns text language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+    return (select i.token from headrace.item i where i.id = item_id and i.queue = queue_id);
+end
+$$;
+
+-- The live items of subjects.
+create function headrace.subject_items(queue_id integer, subjects text[])
+returns table (id bigint, subject text) language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+begin
+    return query
+    select i.id, i.subject from headrace.item i
+    where i.queue = queue_id and i.subject = any(subjects);
+end
+$$;
