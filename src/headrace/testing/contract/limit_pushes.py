@@ -10,6 +10,7 @@ from headrace.contract.items import Pushed, PushFull
 from headrace.contract.limits import RuleRow
 from headrace.errors import QueueFull
 from headrace.model.typed import ANY
+from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.limit_claims import LINUX, MAC, fill, form, used
 from headrace.testing.contract.limit_rules import override, pattern, rule
 from headrace.testing.contract.queue_base import Desk, Queue, QueueContract, doc, payloads
@@ -68,6 +69,25 @@ class LimitPushContract(QueueContract):
         assert used(desk, "one") == {MAC: 1}
         desk.drop_queue("q", False)
         fill(q, MAC, 5)
+
+    @pytest.mark.parametrize("way", ["reject", "lease"])
+    def test_what_gives_way_to_newer_content_gives_room(
+        self, q: Queue, desk: Desk, clock: FakeClock, way: str
+    ) -> None:
+        """A failed item that is dropped for what stands behind it is counted no longer."""
+        desk.create_limits([rule("two", 2, os=ANY, on="enqueued")])
+        overrides = {"updateable": True, "retry_position": "front"}
+        q.push(doc(1, key_values=MAC, overrides=overrides))
+        item = q.claim_one(lease_ms=1000)
+        fill(q, MAC, 2)
+        assert desk.push([q.call(doc(3, key_values=MAC))]) == [full("two", 2, MAC)]
+        if way == "reject":
+            assert q.settle(item, "reject").state == "dropped"
+        else:
+            clock.advance(1)
+            assert desk.expire_leases("q", 9) == [item.id]
+        assert used(desk, "two") == {MAC: 1}
+        fill(q, MAC, 3)
 
     def test_updates_are_free_and_move(self, q: Queue, desk: Desk) -> None:
         """An upsert that goes to another channel counts there."""
