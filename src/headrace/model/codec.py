@@ -1,9 +1,9 @@
 """Bodies and headers to JSON lines and back: the only place that knows the encoding.
 
-msgspec writes NaN as null, bytes as base64, sets as lists and any key as text, all in
-silence. A log must give back what it was given, so each body is decoded again and
-compared; only when the two differ is it walked, to find out where and why. Tuples are
-the one change we accept: they come back as lists.
+msgspec silently writes NaN as null, bytes as base64, sets as lists and any key as text. A log
+must return exactly what was committed, so each body is decoded again and compared; only when
+the two differ is it walked, to find out where and why. Tuples are the one accepted change: they
+come back as lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 
 from headrace.errors import BodyTooLarge, InvalidBody, MalformedRecord
-from headrace.model.record import Batch, Record
+from headrace.model.checks import each
+from headrace.model.fields import shown
+from headrace.model.topics.records import Batch, Record
 
 DEFAULT_MAX_BODY = 1024 * 1024
 ROW_BYTES = 128 * 1024
@@ -41,7 +43,7 @@ def encode_body(body: Any, *, max_body: int = DEFAULT_MAX_BODY) -> str:
 
 
 def encode_value(value: Any, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> str:
-    """Return any JSON value as one compact line, or raise ``InvalidBody`` with its place."""
+    """Return any JSON value as one compact line, or raise ``InvalidBody`` with its path."""
     try:
         line = _encode(value)
         same = _decode(line) == value
@@ -56,7 +58,7 @@ def encode_value(value: Any, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> 
 
 
 def encode_bytes(value: bytes, path: str, *, max_body: int = DEFAULT_MAX_BODY) -> str:
-    """Return bytes as base64; their own size is what is limited."""
+    """Return bytes as base64; ``max_body`` limits the size of the bytes themselves."""
     if len(value) > max_body:
         raise _too_large(len(value), path, max_body)
     return base64.b64encode(value).decode()
@@ -93,8 +95,8 @@ def encode_bodies(bodies: list[Any], *, max_body: int = DEFAULT_MAX_BODY) -> lis
     text = _encode_all(bodies, max_body)
     if text is not None:
         return text.split("\n")[:-1]
-    # Something is unusual: one by one, to say what and where.
-    return [encode_body(body, max_body=max_body) for body in bodies]
+    # Something is unusual: encode one by one, to report what and where.
+    return each(bodies, lambda body: encode_body(body, max_body=max_body))
 
 
 def encode_rows(
@@ -124,7 +126,7 @@ def cut_rows(text: str) -> list[tuple[int, str, str | None]]:
 
 
 def _encode_all(bodies: list[Any], max_body: int) -> str | None:
-    """Bodies as lines that each end with a newline, if there is nothing unusual about them."""
+    """Bodies as lines that each end with a newline; None if any of them needs a closer check."""
     if not set(map(type, bodies)) <= {dict}:
         return None
     try:
@@ -146,8 +148,8 @@ def encode_headers(headers: Mapping[str, str] | None) -> str:
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidBody(
-                f"header {name!r} must be text with a text value, not {type(value).__name__}.",
-                path=f"headers[{name!r}]",
+                f"header {shown(name)} must be text with a text value, not {type(value).__name__}.",
+                path=f"headers[{shown(name)}]",
             )
     try:
         return _encode(dict(headers)).decode()
@@ -207,7 +209,7 @@ def records(topic: str, batch: Batch, low: int, high: int) -> list[Record]:
 
 
 def dead_letter(
-    proc: str, topic: str, batch: Batch, seq: int, error: str | None, reclaims: int
+    proc: str, topic: str, batch: Batch, seq: int, error: str | None, attempts: int
 ) -> str:
     """The body of a dead letter: the record as it was, and why it is here."""
     [record] = records(topic, batch, seq, seq)
@@ -218,7 +220,7 @@ def dead_letter(
         "body": record.body,
         "headers": record.headers,
         "error": error,
-        "reclaims": reclaims,
+        "attempts": attempts,
     }
     return _encode(letter).decode()
 
@@ -229,7 +231,7 @@ def _cut(text: str, first: int, stop: int) -> str:
 
 def _malformed(topic: str, batch: Batch) -> MalformedRecord:
     return MalformedRecord(
-        f"the stored records {batch.base_seq} to {batch.last_seq} of topic {topic!r} are not "
+        f"the stored records {batch.base_seq} to {batch.last_seq} of topic {shown(topic)} are not "
         "what was committed: something else has changed the table, or the file is damaged.",
         topic=topic,
         seq=batch.base_seq,
@@ -238,7 +240,7 @@ def _malformed(topic: str, batch: Batch) -> MalformedRecord:
 
 def _damaged(queue: str, item: int) -> MalformedRecord:
     return MalformedRecord(
-        f"the stored payload of item {item} of queue {queue!r} is not what was pushed: something "
+        f"the stored payload of item {item} of queue {shown(queue)} is not what was pushed: something "
         "else has changed the table, or the file is damaged.",
         queue=queue,
         item=item,
@@ -263,7 +265,7 @@ def _walk(value: Any, path: str, depth: int) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidBody(
-                    f"{path} has the key {key!r} of type {type(key).__name__}: "
+                    f"{path} has the key {shown(key)} of type {type(key).__name__}: "
                     "JSON keys are text; convert it first.",
                     path=path,
                 )

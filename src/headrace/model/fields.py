@@ -1,18 +1,19 @@
-"""Where in a larger input something is wrong.
+"""The path to an invalid field of a larger input.
 
-Rules raise with the path from where they stand; whoever called them from further out adds
-the step that led there, and only when something went wrong.
+A check raises with the path from its own level; each caller further out prepends its own step,
+and does so only when an error passes through.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, NoReturn
 
 from headrace.errors import InvalidInput, InvalidKeyValues, InvalidQuery
 
-LONGEST_SHOWN = 80
+MAX_SHOWN_LENGTH = 80
 
 
 def refuse(error: type[InvalidInput], path: str, reason: str) -> NoReturn:
@@ -21,21 +22,26 @@ def refuse(error: type[InvalidInput], path: str, reason: str) -> NoReturn:
 
 
 def shown(value: object) -> str:
-    """A value in a message, at a bearable length."""
+    """A value for a message, shortened to ``MAX_SHOWN_LENGTH``."""
     try:
         text = repr(value)
-    except ValueError:
-        # Python does not write numbers of thousands of digits.
-        return f"a very long {type(value).__name__}"
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+    except Exception:
+        # Numbers of thousands of digits, deeply nested lists, classes whose repr fails.
+        return f"a {type(value).__name__} that cannot be printed"
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[: MAX_SHOWN_LENGTH - 3] + "..."
 
 
 def unknown(error: type[InvalidInput], name: object, known: list[str], path: str = "") -> NoReturn:
-    """Refuse a name that is none of those known, with the one that may have been meant."""
+    """Refuse an unknown name, and suggest the known one that is closest."""
+    hint = suggestion(name, known)
+    refuse(error, joined(path, str(name)), f"this field is not known: {hint}")
+
+
+def suggestion(name: object, known: Sequence[str]) -> str:
+    """What may be meant by an unknown name: the known one that is closest, else all of them."""
     close = get_close_matches(str(name).lower(), [word.lower() for word in known], 1)
     meant = [word for word in known if word.lower() in close]
-    hint = f"did you mean {meant[0]!r}?" if meant else f"use {', '.join(known)}."
-    refuse(error, joined(path, str(name)), f"this field is not known: {hint}")
+    return f"did you mean {meant[0]!r}?" if meant else f"use {', '.join(known)}."
 
 
 def joined(outer: str, inner: str) -> str:

@@ -1,8 +1,8 @@
-"""Pipelines: what is stored of one, and what it looks like from outside.
+"""Pipelines: the stored definition, and the report that users get.
 
-A pipeline is procs that share a definition: one proc per source. It has no state beside
-theirs, so the two cannot disagree: its positions, its failures and whether it is paused are
-its procs', and it is gone when they are.
+A pipeline is procs that share a definition: one proc per source. It has no state of its own, so
+the two cannot disagree: its positions, its failures and its status are those of its procs, and
+it is gone when they are.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import msgspec
 
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
-from headrace.model.names import check_proc, check_topic
-from headrace.model.procs import ProcInfo
+from headrace.model.fields import shown
+from headrace.model.names import check_proc, check_topic, writable_proc, writable_topic
+from headrace.model.topics.procs import ProcInfo
 
 Kind = Literal["record", "batch", "frame"]
 KINDS: tuple[Kind, ...] = ("record", "batch", "frame")
+EngineName = Literal["spark", "inline"]
 PipelineStatus = Literal["active", "partly_disabled", "disabled"]
 
 DEFAULT_COUNT = 1000
@@ -28,9 +30,10 @@ SEPARATOR = "__"
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """What a pipeline does with the records it claims.
 
-    ``processor`` is ``module:function``; that of an inline one is only its name, for people:
-    the function lives in the process that runs it, and code is never stored. ``kind`` is what
-    was given, None if the function tells it.
+    ``processor`` is ``module:function``. For an inline pipeline it is only a name to show: the
+    function lives in the process that runs it, and code is never stored. ``kind`` is None if
+    it follows from the function. ``timeout`` is the time limit of one call in seconds, None for
+    no limit.
     """
 
     processor: str
@@ -38,14 +41,15 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     kind: Kind | None = None
     count: int = DEFAULT_COUNT
+    timeout: float | None = None
 
 
-class PipelineLane(msgspec.Struct, frozen=True):
-    """One proc of a pipeline: what a runner has to know to claim for it."""
+class PipelineProc(msgspec.Struct, frozen=True):
+    """One proc of a pipeline, with what a runner needs to claim for it."""
 
-    proc: str
+    name: str
     topic: str
-    reclaim_timeout: int | None
+    lease: int | None
 
 
 class Defined(msgspec.Struct, frozen=True):
@@ -53,11 +57,11 @@ class Defined(msgspec.Struct, frozen=True):
 
     name: str
     definition: Definition
-    lanes: tuple[PipelineLane, ...]
+    procs: tuple[PipelineProc, ...]
 
 
 class PipelineInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pipeline looks like from outside."""
+    """A pipeline as users see it."""
 
     name: str
     sources: tuple[str, ...]
@@ -66,6 +70,7 @@ class PipelineInfo(msgspec.Struct, frozen=True, kw_only=True):
     is_inline: bool
     kind: Kind | None
     count: int
+    timeout: float | None
     status: PipelineStatus
     procs: tuple[ProcInfo, ...]
 
@@ -80,6 +85,7 @@ def info(name: str, definition: Definition, procs: Sequence[ProcInfo]) -> Pipeli
         is_inline=definition.is_inline,
         kind=definition.kind,
         count=definition.count,
+        timeout=definition.timeout,
         status=status(procs),
         procs=tuple(procs),
     )
@@ -93,34 +99,63 @@ def status(procs: Sequence[ProcInfo]) -> PipelineStatus:
     return "disabled" if disabled == len(procs) else "partly_disabled"
 
 
+def looped_topics(definitions: Sequence[Defined]) -> set[str]:
+    """The topics whose records lead to more records in the same topic, directly or through others."""
+    targets: dict[str, set[str]] = {}
+    for defined in definitions:
+        for proc in defined.procs:
+            targets.setdefault(proc.topic, set()).update(defined.definition.targets)
+
+    def reached(topic: str) -> set[str]:
+        found: set[str] = set()
+        new = list(targets[topic])
+        while new:
+            following = new.pop()
+            if following not in found:
+                found.add(following)
+                new += targets.get(following, ())
+        return found
+
+    return {topic for topic in targets if topic in reached(topic)}
+
+
 def check_definition(
-    *, processor: str, is_inline: bool, targets: object, kind: object, count: object
+    *,
+    processor: str,
+    is_inline: bool,
+    targets: object,
+    kind: object,
+    count: object,
+    timeout: float | None = None,
 ) -> Definition:
-    """Check what a user says of a pipeline, and put it together."""
+    """Check a user's description of a pipeline."""
     if kind is not None and kind not in KINDS:
-        raise InvalidOption(f"kind is {kind!r}: use one of {', '.join(KINDS)}.", option="kind")
+        raise InvalidOption(f"kind is {shown(kind)}: use one of {', '.join(KINDS)}.", option="kind")
     return Definition(
         processor=processor,
         is_inline=is_inline,
-        targets=tuple(dict.fromkeys(_topics("to", targets))) if targets is not None else (),
+        targets=tuple(dict.fromkeys(map(writable_topic, _topics("to", targets))))
+        if targets is not None
+        else (),
         kind=kind,
         count=positive("count", count),
+        timeout=timeout,
     )
 
 
-def lanes(name: str, source: object) -> dict[str, str]:
-    """The procs of a pipeline by name, and their topics.
+def topics_by_proc(name: str, source: object) -> dict[str, str]:
+    """The topic of each proc of a pipeline, by the proc's name.
 
-    One topic gives a proc of the pipeline's own name; a list gives one ``<name>__<topic>`` for
-    each, of a single topic too, so that the list may grow.
+    A single topic has a proc of the pipeline's name. Each topic of a list has a proc
+    ``<name>__<topic>``, also in a list of one topic, so that the list can grow.
     """
-    check_proc(name)
+    writable_proc(name)
     if isinstance(source, str):
         return {name: check_topic(source)}
     topics = _topics("source", source)
     if not topics:
         raise InvalidOption(
-            f"pipeline {name!r} has no source: name a topic, or several.", option="source"
+            f"pipeline {shown(name)} has no source: name a topic, or several.", option="source"
         )
     return {check_proc(f"{name}{SEPARATOR}{topic}"): topic for topic in topics}
 
@@ -130,6 +165,6 @@ def _topics(option: str, value: object) -> list[str]:
         return [check_topic(value)]
     if not isinstance(value, (list, tuple)):
         raise InvalidOption(
-            f"{option} is {value!r:.80}: name a topic, or a list of topics.", option=option
+            f"{option} is {shown(value)}: name a topic, or a list of topics.", option=option
         )
     return [check_topic(topic) for topic in value]

@@ -1,4 +1,4 @@
-"""Settings: which there are, what each may be, and which of several sources wins. No I/O."""
+"""Settings: their names, their checks, and which of several sources wins. No I/O."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from headrace.model.url import masked, parse_url
 
 
 class Given(NamedTuple):
-    """A value as somebody wrote it, and where."""
+    """A value as a user wrote it, and where."""
 
     value: object
     origin: str
 
+    def __repr__(self) -> str:
+        return f"Given({masked(repr(self.value))}, {self.origin!r})"
+
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting after all sources were asked.
+    """One setting, resolved from all sources.
 
-    ``origin`` is None while nobody has set it; ``value`` is then the default.
+    ``origin`` is None if no source sets it; ``value`` is then the default.
     """
 
     name: str
@@ -35,6 +38,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """The value without its secrets."""
         return masked(self.value) if self.name == "url" and self.value else self.value
 
+    def __repr__(self) -> str:
+        return f"Setting(name={self.name!r}, value={self.shown!r}, origin={self.origin!r})"
+
 
 class Settings(msgspec.Struct, frozen=True):
     """All settings by name.
@@ -44,17 +50,22 @@ class Settings(msgspec.Struct, frozen=True):
     """
 
     all: tuple[Setting, ...]
+    file: str | None = None
+    """The settings file that was read, if there is one."""
+    root: str | None = None
+    """Where the search for it ended: the project's root, or the home folder. None if there is
+    neither above the folder, so that only the folder itself was searched."""
 
     def __getitem__(self, name: str) -> Setting:
         return next(setting for setting in self.all if setting.name == name)
 
     @property
     def url(self) -> str:
-        """The store's URL; ``InvalidSetting`` if nobody named one."""
+        """The store's URL; ``InvalidSetting`` if no source sets one."""
         url = self["url"].value
         if url is None:
             raise InvalidSetting(
-                "no store was named: give --url, set HEADRACE_URL, or write "
+                "no store is configured: give --url, set HEADRACE_URL, or write "
                 'url = "sqlite:///flow.db" in headrace.toml.',
                 setting="url",
                 origin=None,
@@ -62,22 +73,24 @@ class Settings(msgspec.Struct, frozen=True):
         return str(url)
 
     def options(self) -> dict[str, Any]:
-        """What was set, apart from the URL, as arguments for ``connect``.
+        """The settings that a source sets, apart from the URL, as arguments for ``connect``.
 
-        What was not set is left out, so that ``connect`` and the URL still have their say.
+        The others are left out, so that defaults of ``connect`` and options of the URL apply.
         """
         return {s.name: s.value for s in self.all if s.origin is not None and s.name != "url"}
 
 
 class Kind(NamedTuple):
-    """What a setting may be: ``read`` returns the value or raises ValueError."""
+    """The kind of a setting: ``read`` returns the value or raises ValueError."""
 
     default: Any
     read: Callable[[object], Any]
 
 
-def resolve(sources: Sequence[Mapping[str, Given]]) -> Settings:
-    """Take each setting from the first source that has it, and check what was taken."""
+def resolve(
+    sources: Sequence[Mapping[str, Given]], *, file: str | None = None, root: str | None = None
+) -> Settings:
+    """Resolve each setting from the first source that has it, and check its value."""
     found = []
     for name, kind in KINDS.items():
         given = next((source[name] for source in sources if name in source), None)
@@ -86,16 +99,17 @@ def resolve(sources: Sequence[Mapping[str, Given]]) -> Settings:
         else:
             value = _read(name, kind, given)
             found.append(Setting(name=name, value=value, origin=given.origin))
-    return Settings(tuple(found))
+    return Settings(tuple(found), file, root)
 
 
 def check_known(names: Sequence[str], origin: str) -> None:
-    """Refuse a name that is no setting, so that a misspelt one is noticed."""
+    """Refuse an unknown name, so that a misspelt setting is noticed."""
     for name in names:
         if name not in KINDS:
+            shown = masked(name)
             raise InvalidSetting(
-                f"{origin} has the unknown key {name!r}: it may set {', '.join(KINDS)}.",
-                setting=name,
+                f"{origin} has the unknown key {shown!r}: it may set {', '.join(KINDS)}.",
+                setting=shown,
                 origin=origin,
             )
 
@@ -109,15 +123,13 @@ def _read(name: str, kind: Kind, given: Given) -> Any:
         ) from error
     except ValueError as error:
         raise InvalidSetting(
-            f"{name} in {given.origin} is {given.value!r}: use {error}.",
+            f"{name} in {given.origin} is {masked(repr(given.value))}: use {error}.",
             setting=name,
             origin=given.origin,
         ) from error
 
 
-def _url(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("text like sqlite:///flow.db")  # noqa: TRY004  # told from a wrong URL
+def _url(value: object) -> object:
     parse_url(value)
     return value
 
@@ -146,7 +158,7 @@ def _size(value: object) -> int:
 
 
 def _number(value: object, kind: type[Any]) -> Any:
-    """A number as TOML has it, or as text; None if it is neither."""
+    """A number from TOML, or from text; None if it is neither."""
     is_number = isinstance(value, kind) or (kind is float and isinstance(value, int))
     if isinstance(value, bool) or not (is_number or isinstance(value, str)):
         return None

@@ -6,6 +6,8 @@ import os
 import threading
 import time
 
+from headrace.model.forks import renew_in_child
+
 
 def claim_token() -> str:
     """128 random bits as hex: never a counter, since a relaxed claim can vanish in a crash
@@ -14,15 +16,19 @@ def claim_token() -> str:
 
 
 class BatchIds:
-    """UUIDs (version 7) that nobody else makes, rising within this process.
+    """Unique UUIDs (version 7) that increase within this process.
 
-    They rise so that rows made in one transaction can be put in order by them, and so that
+    They increase so that they order the rows of one transaction, and so that inserts into
     indexes stay local.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._last = 0
+        self._renew()
+        renew_in_child(self, BatchIds._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
 
     def __call__(self) -> str:
         with self._lock:

@@ -1,0 +1,1 @@
+"""Limit rules, the counters they check, and rates."""

@@ -1,0 +1,1 @@
+"""Typed values, key-values, and the queries and patterns over them."""

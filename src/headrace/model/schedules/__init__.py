@@ -1,0 +1,1 @@
+"""Schedules: when something happens, and what becomes of a schedule."""

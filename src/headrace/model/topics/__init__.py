@@ -1,0 +1,1 @@
+"""Records, positions in a topic, procs, retention."""
