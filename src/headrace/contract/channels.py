@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Protocol
 
+from headrace.contract.flags import reads, writes
 from headrace.contract.items import ChannelRow, Deleted, SelectionRow
 from headrace.contract.op import Op
 
@@ -12,106 +14,116 @@ from headrace.contract.op import Op
 class ChannelStore(Protocol):
     """Lines inside a queue, each named by key-values.
 
-    A channel is there while it has live items: the first item that is pushed with its
-    key-values (``Document.key_values``, in their form) makes it, and with the last one it is
-    gone. The first item ever pushed to a channel makes the version of the queue's settings grow,
-    since claims go another way from then on.
+    A channel exists while it has live items. The first item that is pushed with its key-values
+    (``Document.key_values``, in their form) makes it; the end of its last item removes it. The
+    first item ever pushed to any channel of a queue increments the version of the queue's
+    settings, since claims run by channel from then on.
 
     An item keeps its channel until it has ended, and has it again when it is made live again.
-    An upsert replaces the channel like the rest; an item that goes to another one goes behind
-    all that stand in line there. Copies and moves to other queues go to the channel of the same
-    name.
+    An upsert replaces the channel like the rest. An item that moves to another channel goes
+    behind all items in line there. Copies and moves to other queues go to the channel of the
+    same name.
 
-    **Turns.** A channel takes its turns while something of it stands in line: from when the first
-    item comes to stand there, behind all other channels, until the last has left. A claim with
-    ``select`` and the order ``fair`` takes up to ``quantum`` items of each selected channel, the
-    one whose turn it is first; within a channel in the queue's order. If all of them have given
-    and it is not enough, those that have more share the rest alike, as often as it takes. Those
-    that gave stand behind all others then, in the order in which they did. So no channel waits
-    for the end of another, however long that is.
+    **Turns.** A channel has turns while it has items in line. Its turns begin when its first item
+    joins the line, behind all other channels, and end when the last has left. A claim with
+    ``select`` and the order ``fair`` claims up to ``quantum`` items of each selected channel, in
+    the order of turns, and within a channel in the queue's order. If that is fewer than the claim
+    asked for, the channels that have more share the rest evenly, in as many rounds as it needs.
+    The channels that gave items then go behind all others, in the order in which they gave. So no
+    channel has to wait until another is empty, however many items that has.
 
     The order ``line`` is the queue's own, as if there were no channels, without the items of
-    channels that are not selected. A claim without ``select`` takes whatever is next in the
-    queue's line, in a channel or not. One with ``select`` takes nothing that is in no channel.
+    channels that are not selected. A claim without ``select`` claims the next items in the
+    queue's line, in a channel or not. A claim with ``select`` never claims an item in no channel.
 
-    **Newer content.** A document without a subject that is pushed to a channel replaces what the
-    last item in its line carries, if that has no subject and its own overrides say
-    ``updateable=True``, whatever the document says: its note is ``updated``. Everything is
-    replaced as by an upsert, and attempts and crashes are zero again; a document that is not due
-    yet is an item of its own. What is out, planned, or not the last is never changed.
+    **Newer content.** A document without a subject that is pushed to a channel replaces the
+    content of the last item in its line, if that item has no subject and its own overrides have
+    ``updateable=True``; the document's overrides do not matter. Its note is ``updated``. The
+    document replaces everything, as an upsert does, and attempts and crashes are zero again. A
+    document that is not due yet becomes an item of its own. An item that is in flight, planned,
+    or not the last in line is never changed.
 
     An item without a subject that fails, by ``reject`` or by a lease that ran out, and would
-    wait again, is dropped if something newer in its channel stands for it::
+    wait again, is dropped if a newer item in its channel replaces it::
 
-        retry_position   the line is empty   something is in line
+        retry_position   the line is empty   the line has items
         front            it comes back       dropped if it is itself updateable
-        back             it comes back       dropped if the last in line is updateable
+        back, or None    it comes back       dropped if the last in line is updateable
 
     The answer is ``dropped``, ``dropped`` is counted beside the failure, and
     ``keep_superseded`` gets the payload.
 
-    **Strict channels.** Where the queue says ``serial``, a channel hands out one item at a time,
-    whoever asks and in whatever order, and nothing while one of its items is out, or waits for
-    its time with its place kept (a rejected item with ``retry_position`` ``front``). Otherwise
-    the order within a channel is that of first claims. Items in no channel are not concerned.
-    Whoever waits for the queue is woken when an item of a strict channel is settled.
+    **Strict channels.** Where the queue is ``serial``, at most one item of a channel is in flight,
+    across all claims and in either order. No item of the channel is claimed while one of its items
+    is in flight, or waits for its time with its place kept (a rejected item with
+    ``retry_position`` ``front``). In a queue that is not ``serial``, the order within a channel is
+    that of first claims. Items in no channel are not affected. When an item of a strict channel
+    is settled, waiters for the queue are notified.
 
-    **Holds.** Nothing of a channel that is held is handed out before the end of the hold, whoever
-    asks and in whatever order; what is out can be settled. A hold is about the key-values: it
-    counts for what is pushed later, and if the channel is deleted meanwhile. The channel keeps
-    its turn. ``Taking.next_due`` tells the end of the earliest hold of the queue.
+    **Delays.** No claim, in either order, claims an item of a delayed channel before the delay
+    ends. Items in flight can be settled. A delay belongs to the key-values: it applies to items
+    that are pushed later, and it outlives the deletion of the channel. The channel keeps its
+    turn. ``ClaimResponse.next_due`` reports the end of the queue's earliest delay.
     """
 
+    @writes()
     def register_selection(self, queue: str, select: str) -> Op[None]:
         """Remember a query (its form) that claims will select by.
 
-        What they get is the same, but they need not ask the query of every channel that waits.
-        It is forgotten a day after it was last registered; or sooner, where a queue has more than
-        64 and it is the one that was registered the longest ago. The version of the queue's
-        settings grows when a selection is new, or forgotten. A query that selects every channel
-        is not remembered, since nothing need be asked.
+        Claims get the same items with it, but need not evaluate the query for every waiting
+        channel. A selection is forgotten a day after it was last registered. If a queue has more
+        than 64, the one that was registered the longest ago is forgotten sooner. The version of
+        the queue's settings grows when a selection is new, or forgotten. A query that selects
+        every channel is not remembered, since it needs no evaluation.
         """
         ...
 
+    @writes()
     def forget_selection(self, queue: str, select: str) -> Op[bool]:
-        """Forget a selection; whether there was one."""
+        """Forget a selection; returns whether there was one."""
         ...
 
-    def selections(self, queue: str) -> Op[list[SelectionRow]]:
-        """The queries that are registered, by form in code point order."""
+    @reads
+    def selections(self, queue: str) -> Op[builtins.list[SelectionRow]]:
+        """The registered queries, by form in code point order."""
         ...
 
-    def channels(
+    @reads
+    def list(
         self, queue: str, select: str | None, after: str, limit: int
-    ) -> Op[list[ChannelRow]]:
+    ) -> Op[builtins.list[ChannelRow]]:
         """Channels that a query (its form) selects, or all, by form in code point order, after
         ``after``."""
         ...
 
-    def delete_channels(self, queue: str, select: str | None, limit: int) -> Op[Deleted]:
+    @writes()
+    def delete(self, queue: str, select: str | None, limit: int) -> Op[Deleted]:
         """Remove all live items of up to ``limit`` channels that a query selects, or of any.
 
-        Items that are out are removed like the others; an outcome of theirs is answered ``gone``
-        for a day, and ``lost`` after that. Their subjects are free again. What was kept of ended
-        items stays.
+        Items in flight are removed like the others. An outcome of one of them is answered
+        ``gone`` for a day, and ``lost`` after that. The subjects of the removed items are free
+        again. Kept rows of ended items stay.
         """
         ...
 
-    def hold_channel(
+    @writes(repeatable=True)
+    def delay(
         self, queue: str, key_values: str, until: int | None, for_ms: int | None
     ) -> Op[int | None]:
-        """Hand out nothing of a channel before ``until``, or for ``for_ms`` from now.
+        """Delay a channel: no claim on its items before ``until``, or for ``for_ms`` from now.
 
-        Returns the end of the hold: of two, the later one counts. With neither a hold is ended,
-        None is returned, and whoever waits for the queue is woken. The channel need not have
-        items. ``UnknownQueue`` if there is no queue.
+        Returns the end of the delay; of two delays, the later end counts. With neither argument
+        the delay ends, None is returned, and waiters for the queue are notified. The channel need
+        not have items. ``UnknownQueue`` if there is no queue.
         """
         ...
 
-    def channel_hold(self, queue: str, key_values: str) -> Op[int | None]:
-        """The end of a channel's hold; None if it is not held (any more)."""
+    @reads
+    def delayed_until(self, queue: str, key_values: str) -> Op[int | None]:
+        """The end of a channel's delay; None if it is not, or no longer, delayed."""
         ...
 
-    def gone_items(self, queue: str, token: str, items: Sequence[int]) -> Op[list[int]]:
-        """Which items that were out by this token have gone with their channel."""
+    @reads
+    def deleted_items(self, queue: str, token: str, items: Sequence[int]) -> Op[builtins.list[int]]:
+        """Which of the items that were claimed with this token were deleted with their channel."""
         ...

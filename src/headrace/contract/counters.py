@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Literal, Protocol
 
 import msgspec
 
+from headrace.contract.flags import reads, writes
 from headrace.contract.limits import Usage
 from headrace.contract.op import Op
 
 NO_QUEUE = ""
-"""The queue of what is counted without one; no queue has this name."""
+"""The queue of counters that belong to no queue; no queue has this name."""
 
 
 class CounterCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wants to count so many more of some key-values (in their form).
+    """A request for ``count`` slots under some key-values (in their form).
 
     ``session`` is 128 random bits of the caller's own, and the only proof of ownership later.
-    ``holder`` is who asks, for people. ``waits`` says that the caller listens for room.
+    ``holder`` describes the caller to people. ``waits`` says that the caller waits for free slots.
     """
 
     key_values: str
@@ -29,10 +31,10 @@ class CounterCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``granted`` until a time, or ``full``: then ``refusal`` is the first limit without room.
+    """``granted`` until a time, or ``full``: then ``refusal`` is the first limit that is reached.
 
-    ``next_at`` is when the next lease of a counter ends, or a rate has room: if it has passed,
-    ``end_counters`` may make room.
+    ``next_at`` is when the next lease of a counter ends, or a rate has capacity again. If that
+    time has passed, ``counters.end`` may free slots.
     """
 
     state: Literal["granted", "full"]
@@ -43,60 +45,88 @@ class CounterAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is counted of some key-values, and by how many holders; what was set has none."""
+    """The count of some key-values, and how many holders it has; a count that was set has none."""
 
     key_values: str
     count: int
     holders: int
 
 
+class CounterAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """The count that was set, after an addition; unchanged with the ``refusal`` of a limit."""
+
+    count: int
+    refusal: Usage | None = None
+
+
 class CounterStore(Protocol):
-    """What user code counts beside running items, under the same rules.
+    """Slots that user code holds beside running items, under the same rules.
 
-    A counter is like a running item in a channel with its key-values, in no queue: the rules about
-    ``running`` items of all queues together apply to it, rates too, with their overrides, and it
-    counts in the same totals. It is checked and counted in one transaction, as items are: a limit
-    is never exceeded, whoever asks. Rules that change count all counters that are there.
+    A slot counts like a running item in a channel with its key-values, in no queue. The rules
+    about ``running`` items of all queues together apply to it, and the rates, with their
+    overrides. It adds to the same counters. The check and the count are one transaction, as with
+    items, so no mix of callers exceeds a limit. A rule that changes counts all existing slots.
 
-    A holder has a lease. It ends by a write (``end_counters``, by maintenance or by whoever needs
-    the room, claims on limited queues among them), never by the clock alone: until then it counts,
-    and can be extended.
+    A holder has a lease. A write ends it, never the clock alone: ``counters.end``, run by
+    maintenance or by a caller that needs free slots, such as a claim on a limited queue. Until
+    then the slots count, and the lease can be extended.
     """
 
-    def acquire_counter(self, call: CounterCall) -> Op[CounterAnswer]:
-        """Count so many more, if all limits have room for all of them; else nothing is counted.
+    @writes(repeatable=True)
+    def acquire(self, call: CounterCall) -> Op[CounterAnswer]:
+        """Acquire ``count`` slots, if every limit has capacity for all of them; else none.
 
-        A session that holds something already gets the same answer again. Who ``waits`` and finds
-        no room is woken by ``ROOM`` when there may be some.
+        A session that holds slots already gets the same answer again. A caller that ``waits`` and
+        is answered ``full`` is notified by ``FREE_SLOTS`` when there may be free slots.
         """
         ...
 
-    def extend_counter(self, session: str, lease_ms: int) -> Op[int]:
-        """Keep what a session holds for so long from now; returns the new end. ``SlotsLost`` if
-        it holds nothing any more."""
-        ...
+    @writes(repeatable=True)
+    def extend(self, session: str, lease_ms: int) -> Op[int]:
+        """Extend a session's lease to ``lease_ms`` from now; returns the new end.
 
-    def give_back(self, session: str) -> Op[bool]:
-        """Count what a session holds no longer; whether it held anything.
-
-        Wakes whoever waits for the room.
+        ``SlotsLost`` if the session no longer holds slots.
         """
         ...
 
-    def set_counter(self, key_values: str, count: int) -> Op[int]:
-        """Count so many of some key-values, whatever the rules say and without a lease, in place
-        of what was set before; returns that. 0 removes it. Wakes as ``give_back`` does."""
+    @writes()
+    def release(self, session: str) -> Op[bool]:
+        """Release a session's slots; returns whether it held any.
+
+        Notifies the waiters for those slots.
+        """
         ...
 
-    def counters(self, select: str | None, after: str, limit: int) -> Op[list[CounterRow]]:
-        """What is counted, by key-values that a query (its form) selects, or all; by form in code
-        point order, after ``after``."""
+    @writes()
+    def set(self, key_values: str, count: int) -> Op[int]:
+        """Set the count of some key-values, without a lease and regardless of rules.
+
+        Replaces the count that was set before, and returns that. 0 removes it. Notifies as
+        ``counters.release`` does.
+        """
         ...
 
-    def end_counters(self, limit: int) -> Op[int]:
-        """Give back what up to ``limit`` holders have whose lease is over; how many there were."""
+    @writes()
+    def add(self, key_values: str, count: int) -> Op[CounterAddition]:
+        """Add to the count that was set, if every limit has capacity for all of it; else nothing.
+
+        The check is that of ``counters.acquire``, and rates count what is added. A negative
+        ``count`` subtracts, regardless of rules, and at most what was set. It notifies as
+        ``counters.release`` does.
+        """
+        ...
+
+    @reads
+    def list(self, select: str | None, after: str, limit: int) -> Op[builtins.list[CounterRow]]:
+        """The counts of the key-values that a query (its form) selects, or of all; by form in
+        code point order, after ``after``."""
+        ...
+
+    @writes()
+    def end(self, limit: int) -> Op[int]:
+        """Release the slots of up to ``limit`` holders whose lease is over; returns how many."""
         ...
 
 
-ROOM = "queue/*"
-"""What those listen to who wait for room in totals, and not for items."""
+FREE_SLOTS = "queue/*"
+"""The notification for callers that wait for free slots, and not for items."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
+from headrace.contract.op import Op
 from headrace.contract.values import CommitCall
-from headrace.model.channels import QUANTUM
 from headrace.model.failures import Failure
-from headrace.model.items import Document, ItemState, Kind
-from headrace.model.queues import WhileActive
+from headrace.model.queues.channels import QUANTUM
+from headrace.model.queues.items import Document, Ended, ItemState, State, Verdict
+from headrace.model.queues.outcomes import ItemOutcome
+from headrace.model.queues.settings import WhileActive
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -19,10 +22,10 @@ DAY_MS = 24 * 3600 * 1000
 class PushCall(msgspec.Struct, frozen=True, kw_only=True):
     """One caller's documents for one queue, in order.
 
-    ``push`` leaves alone what exists, ``upsert`` replaces it. ``while_active`` goes before the
-    queue's own setting. With ``debounce_ms`` an upsert makes the item (a new one too) wait so
-    long from now, but no longer than ``max_wait_ms`` from the beginning of its wait, whatever
-    the document says; the wait of a successor begins with its push.
+    ``push`` leaves an existing item alone, ``upsert`` replaces it. ``while_active`` overrides the
+    queue's own setting. With ``debounce_ms`` an upsert makes the item (a new one, too) wait that
+    long from now, but no longer than ``max_wait_ms`` from the beginning of its wait; the
+    document's own due time does not count. The wait of a successor begins with its push.
     """
 
     queue: str
@@ -38,10 +41,10 @@ class PushCall(msgspec.Struct, frozen=True, kw_only=True):
 
 Skip = Literal["exists", "active", "taken", "fixed"]
 """Why a document was skipped: a live item has its subject; that item is in flight; the subject
-was used before and still counts; the item says that it may not be updated."""
+was used before and still counts; the item's overrides forbid updates."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class PushWarning(msgspec.Struct, frozen=True):
     """What became of one document that was not simply pushed."""
 
     index: int
@@ -57,7 +60,7 @@ class Pushed(msgspec.Struct, frozen=True, tag="pushed"):
     """
 
     ids: tuple[int, ...]
-    notes: tuple[Note, ...] = ()
+    notes: tuple[PushWarning, ...] = ()
 
 
 class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
@@ -67,11 +70,11 @@ class PushConflict(msgspec.Struct, frozen=True, tag="push_conflict"):
 
 
 class PushFull(msgspec.Struct, frozen=True, tag="push_full"):
-    """The queue (or the channel that is named) may not hold so many; nothing of the call was
-    written, and its key does not count as used.
+    """The call would exceed the capacity of the queue, or of the channel that is named.
 
-    With a ``rule`` that is a limit about enqueued items, and the values are those that it counts
-    together.
+    Nothing of the call was written, and its key does not count as used. With a ``rule`` the
+    capacity is that of a limit on enqueued items, and ``channel`` names the key-values that the
+    rule counts together.
     """
 
     queue: str
@@ -83,18 +86,23 @@ class PushFull(msgspec.Struct, frozen=True, tag="push_full"):
 PushOutcome = Pushed | PushConflict | PushFull
 
 
-class Take(msgspec.Struct, frozen=True, kw_only=True):
+Confirm = Callable[[int], Op[bool] | None]
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A claim on the next items of a queue.
 
-    With a ``version`` nothing is handed out unless the queue's settings still have it.
-    ``lease_ms`` of None is the queue's own. ``worker`` is who asks, for people.
+    With a ``version`` nothing is claimed unless the queue's settings still have that version.
+    ``lease_ms`` of None is the queue's own lease. ``worker`` describes the caller to people.
 
-    ``select`` is the form of a query: only items of channels that it selects are handed out,
-    by ``order`` of the channels' turns (``fair``), up to ``quantum`` of each in turn, or as they
-    stand in the queue's line (``line``).
+    ``select`` is the form of a query: only items of channels that it selects are claimed. With
+    the ``order`` ``fair`` they come by the channels' turns, up to ``quantum`` of each in turn;
+    with ``line`` as they stand in the queue's line.
 
-    With ``may_be_loose`` the answer may come before the claim is on the disk, where that matters:
-    then it ``is_loose``, and ``secure_claim`` has to be run before any item of it is begun with.
+    With ``may_confirm`` the client is ready to confirm the claim later: see ``ClaimResponse``.
+
+    ``is_repeat`` says that the same request may have been executed, and its answer was lost: the
+    items that its token holds are the answer, if there are any.
     """
 
     queue: str
@@ -106,16 +114,23 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     select: str | None = None
     order: Literal["fair", "line"] = "fair"
     quantum: int = QUANTUM
-    may_be_loose: bool = False
+    may_confirm: bool = False
+    is_repeat: bool = False
 
 
-class Taking(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim got, in the order of the queue.
+class ClaimResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The items of a claim, in the order of the queue.
 
-    ``empty`` means nothing is due; ``paused`` that the queue is, or that it is held; ``stale``
-    that the settings have another ``version`` by now. ``next_due`` is when the next thing
-    happens by itself (an item becomes due, a lease or a hold ends), if that is known: until then
-    only a push brings anything. It is always known when nothing is due.
+    ``empty`` means that nothing is due; ``paused`` that the queue is paused or frozen; ``stale``
+    that the settings have another ``version`` by now. ``next_due`` is when the next event
+    happens automatically (an item becomes due, a lease or a delay ends), if that is known: until
+    then only a push makes items claimable. It is always known when nothing is due.
+
+    ``confirm`` is None, unless the request had ``may_confirm`` and the claim is not durable yet.
+    Then the claim has to be confirmed before work on any of its items begins: ``confirm(item)``
+    makes the operation for that, which is run alone. It returns False if the item is not claimed
+    by the token: a server that crashed may have lost the claim. True confirms the claim of all
+    items. None in place of the operation means that the claim has been confirmed meanwhile.
     """
 
     state: Literal["claimed", "empty", "paused", "stale"]
@@ -123,42 +138,30 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     now: int = 0
     next_due: int | None = None
-    is_loose: bool = False
+    confirm: Confirm | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of an item it has claimed, and what is to happen with it at once.
+class Outcome(ItemOutcome, frozen=True, kw_only=True):
+    """A worker's outcome for an item that it claimed, with the writes that go with it.
 
-    ``due`` is a time, ``delay_ms`` a wait from now; neither: as the queue's settings say.
-    ``chance`` decides the jitter. ``commits`` and ``pushes`` are written if the outcome counts,
-    in the same transaction, and not at all if it does not. ``hold_until`` is a time before which
-    nothing of the item's channel is to run, ``hold_ms`` a wait from now; see ``hold_channel``.
+    ``due`` is a time, ``delay_ms`` a wait from now; with neither, the queue's settings decide.
+    ``chance`` decides the jitter. ``commits`` and ``pushes`` are written in the same transaction
+    if the outcome counts, and not at all if it does not. The outcome may delay the item's
+    channel: until the time ``channel_delay_until``, or for ``channel_delay_ms`` from now; see
+    ``channels.delay``.
     """
 
     item: int
     token: str
-    kind: Kind
-    payload: str | None = None
-    format: int = 0
-    due: int | None = None
-    delay_ms: int | None = None
-    failure: Failure | None = None
-    chance: float = 0.0
     commits: tuple[CommitCall, ...] = ()
     pushes: tuple[PushCall, ...] = ()
-    hold_until: int | None = None
-    hold_ms: int | None = None
-
-    def held_until(self, now: int) -> int | None:
-        """Until when its channel is held, if it is."""
-        return now + self.hold_ms if self.hold_ms is not None else self.hold_until
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """What became of an item: where it is now, or ``lost`` if the claim did not stand any more.
+    """The state of an item after its outcome, or ``lost`` if the claim was no longer valid.
 
-    ``gone`` is lost because the item's channel was deleted while it was out. ``due`` is when an
-    item that waits again may run.
+    ``gone`` is lost because the item's channel was deleted while it was in flight. ``due`` is when
+    an item that waits again is due.
     """
 
     item: int
@@ -171,20 +174,32 @@ class Settled(msgspec.Struct, frozen=True):
         return self.state in ("lost", "gone")
 
 
-class ChannelRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel that has items: how many of them wait (planned or pending), and are out.
+def settled(
+    item: int, verdict: Verdict, waiting: ItemState | None, delayed_until: int | None
+) -> Settled:
+    """The answer for an item whose outcome counted; ``waiting`` is the item in line again."""
+    if waiting is not None:
+        due = waiting.next_execution if delayed_until is None else delayed_until
+        return Settled(item, "pending" if waiting.state == State.PENDING else "planned", due)
+    if isinstance(verdict, Ended):
+        return Settled(item, "completed" if verdict.state == State.COMPLETED else "dead")
+    return Settled(item, "dropped")
 
-    ``held_until`` is the time before which none of them runs, if it is held.
+
+class ChannelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel that has items: how many wait (planned or pending), and how many are in flight.
+
+    ``delayed_until`` is the end of the channel's delay, if it is delayed.
     """
 
     key_values: str
     waiting: int
     active: int
-    held_until: int | None = None
+    delayed_until: int | None = None
 
 
 class SelectionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The form of a query that is registered, and when that was last done."""
+    """The form of a registered query, and when it was last registered."""
 
     select: str
     seen_at: int
@@ -198,13 +213,13 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many items a queue has in each state, and how often things happened in its life.
+    """How many items a queue has in each state, and how often each event happened in its life.
 
-    ``total`` is the sum of the first five. What is kept of completed and dead items counts.
-    The others only grow::
+    ``total`` is the sum of the first five. Kept rows of completed and dead items count. The
+    other counts only grow::
 
         entered      new items: pushed, copied or moved from another queue, or once a successor
-        picked       handed out; a release takes nothing back
+        picked       claimed; a release does not subtract
         processed    settled by any outcome but a release
         rescheduled, rejected, dropped    settled in this way
         orphaned     leases that ran out
@@ -233,16 +248,21 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 COUNTED = Counts.__struct_fields__
 
 
-class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's numbers: its counts, and how long ago the oldest waiting item became due."""
+class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's numbers: its counts, and how long ago the oldest waiting item became due.
+
+    ``due`` is how many items could be claimed now if no pause, delay or limit prevented it:
+    pending items, planned items whose time has come, and items whose lease is over.
+    """
 
     queue: str
     counts: Counts
+    due: int = 0
     oldest_due_ms: int | None = None
     is_computed: bool = False
 
 
-class EndedItem(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+class FinishedItem(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """An item that is completed or dead and was kept. A dead one always has a fingerprint."""
 
     item: ItemState
@@ -252,10 +272,10 @@ class EndedItem(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     title: str | None = None
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead items; all that is given must hold.
+class ItemFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects dead items; an item must match every field that is given.
 
-    ``before`` and ``after`` are about when it died (in milliseconds) and exclude that moment.
+    ``before`` and ``after`` compare with the time of death (in milliseconds), exclusively.
     """
 
     ids: tuple[int, ...] | None = None
@@ -267,8 +287,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead items that failed alike. ``example`` is the newest of them, by id; title and cause
-    are its own."""
+    """Dead items with the same fingerprint. ``example`` is the newest of them, by id; title and
+    cause are its own."""
 
     fingerprint: str
     title: str
@@ -289,16 +309,16 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
         return _moment(self.last_at)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a waiting item stands: how many are handed out before it.
+class QueuePosition(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a waiting item stands: how many items are claimed before it.
 
-    ``held_until`` is the time before which nothing of its channel runs, if that is held.
+    ``delayed_until`` is the end of its channel's delay, if the channel is delayed.
     """
 
     item: ItemState
     before: int
     now: int
-    held_until: int | None = None
+    delayed_until: int | None = None
 
 
 class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
@@ -318,7 +338,7 @@ class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
         return _moment(self.at)
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class MetricSample(msgspec.Struct, frozen=True, kw_only=True):
     """A queue's counts at a moment: one entry of its metric series."""
 
     at: int
@@ -326,7 +346,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def time(self) -> datetime:
-        """When it was so."""
+        """When the sample was made."""
         return _moment(self.at)
 
 
@@ -334,7 +354,10 @@ WorkerStatus = Literal["running", "paused", "stopping", "stopped"]
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker: what it shall do, what it does, and under which settings."""
+    """A worker: its desired and its current status, and the version of its settings.
+
+    ``silent_ms`` is the time since its last heartbeat, by the store's clock, when it is listed.
+    """
 
     id: str
     client: str
@@ -349,10 +372,14 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     rate: float = 0.0
     error: str | None = None
+    silent_ms: int = 0
 
 
-class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A client that has workers: where it runs, and when it was last heard of."""
+class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that has workers: where it runs, and when it sent its last heartbeat.
+
+    ``silent_ms`` is the time since its last heartbeat, by the store's clock, when it is listed.
+    """
 
     id: str
     name: str
@@ -360,20 +387,21 @@ class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started_at: int = 0
     seen_at: int = 0
+    silent_ms: int = 0
 
     @property
     def started(self) -> datetime:
-        """When it was first heard of."""
+        """When it sent its first heartbeat."""
         return _moment(self.started_at)
 
     @property
     def seen(self) -> datetime:
-        """When it was last heard of."""
+        """When it sent its last heartbeat."""
         return _moment(self.seen_at)
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client's workers shall do, by worker id, and the time."""
+class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The desired status of a client's workers, by worker id, and the store's time."""
 
     desired: dict[str, WorkerStatus]
     now: int

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
+from headrace.contract.flags import reads, writes
 from headrace.contract.op import Op
-from headrace.model.keyvalues import KeyValues
-from headrace.model.limits import Override, Rule, Subject
+from headrace.model.limits.limit_set import LimitCheck, named
+from headrace.model.limits.rules import LimitOverride, LimitRule, Subject
+from headrace.model.query.key_values import KeyValues
 
 
 class OverrideRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,12 +23,12 @@ class OverrideRow(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
     @classmethod
-    def of(cls, override: Override) -> OverrideRow:
+    def of(cls, override: LimitOverride) -> OverrideRow:
         return cls(id=override.id, key_values=override.pattern.form, limit=override.limit)
 
-    def read(self) -> Override:
+    def read(self) -> LimitOverride:
         """The override."""
-        return Override(id=self.id, pattern=KeyValues.read(self.key_values), limit=self.limit)
+        return LimitOverride(id=self.id, pattern=KeyValues.read(self.key_values), limit=self.limit)
 
 
 class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +43,7 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
     period_ms: int | None = None
 
     @classmethod
-    def of(cls, rule: Rule) -> RuleRow:
+    def of(cls, rule: LimitRule) -> RuleRow:
         return cls(
             id=rule.id,
             key_values=rule.pattern.form,
@@ -51,9 +54,9 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
             period_ms=rule.period_ms,
         )
 
-    def read(self) -> Rule:
+    def read(self) -> LimitRule:
         """The rule."""
-        return Rule(
+        return LimitRule(
             id=self.id,
             pattern=KeyValues.read(self.key_values),
             limit=self.limit,
@@ -65,8 +68,10 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that counts in a total, and who has it if it is out; a counter of user code has no
-    queue (``NO_QUEUE``)."""
+    """An item that counts towards a limit, and its worker if it is in flight.
+
+    A holder of ``counters.acquire`` has no queue (``NO_QUEUE``).
+    """
 
     queue: str
     item: int
@@ -76,10 +81,10 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit and the total that it looks at.
+    """A limit and the counter that it is compared with.
 
-    ``key_values`` is the form of the values that are counted together. ``room_at`` is when time
-    brings room, for a rate that has none.
+    ``key_values`` is the form of the values that are counted together. ``free_at`` is when a rate
+    at its limit has capacity again.
     """
 
     rule: str
@@ -89,8 +94,25 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     key_values: str
     limit: int
     used: int
-    room_at: int | None = None
+    free_at: int | None = None
     holders: tuple[Holder, ...] = ()
+
+    @classmethod
+    def of(
+        cls, check: LimitCheck, used: int, free_at: int | None, holders: tuple[Holder, ...] = ()
+    ) -> Usage:
+        """The usage of a limit whose counter stands at ``used``."""
+        return cls(
+            rule=check.rule,
+            override=check.override,
+            queue=named(check.counter.queue),
+            measure=check.counter.measure,
+            key_values=check.counter.key_values,
+            limit=check.limit,
+            used=used,
+            free_at=free_at,
+            holders=holders,
+        )
 
     @property
     def is_full(self) -> bool:
@@ -98,34 +120,35 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitStore(Protocol):
-    """Rules and overrides; what they say is enforced by ``claim_items`` and ``push``.
+    """Rules and overrides, which ``queues.claim`` and ``queues.push`` enforce.
 
     A rule applies to the items of the channels that have its pattern; the empty pattern applies
-    to all items. Which limits hold for an item, and which totals it counts in, is ``model.limits``:
-    any overrides that apply stand in place of their rule, all that is left must have room, -1 is
-    no limit and 0 lets nothing through. Nothing gets more than fits.
+    to all items. ``model.limits`` decides which limits apply to an item, and which counters it
+    adds to. Overrides that apply replace their rule. Every limit that remains must have capacity.
+    A limit of -1 is no limit, and 0 admits nothing. No limit is ever exceeded.
 
     A rule is about one queue, or about all of them together.
 
-    ``running``   items that are out. A claim passes over what has no room, and takes what has;
-                  the fair order stays as it is for the others. A slot is given back in the
-                  transaction that ends the claim, however that is: by an outcome, the end of a
-                  lease, the removal of the channel or the queue. On a queue with rules a claim
-                  ends the leases that have run out before it looks for items.
-    ``rate``      how many were handed out within the last ``period_ms``: counted by hundredths of
-                  the period, so that it is never exceeded. Nothing is given back. ``next_due``
-                  tells when there is room again.
-    ``enqueued``  live items, out or not. A push that makes more of them than fit is answered
-                  ``PushFull`` with the rule, as with ``max_items``; what comes by itself always
-                  comes.
+    ``running``   items in flight. A claim skips items without capacity and claims the others,
+                  whose fair order does not change. The transaction that ends a claim releases its
+                  slot, however the claim ends: by an outcome, the end of a lease, the removal of
+                  the channel or of the queue. On a queue with rules a claim ends the leases that
+                  have run out before it selects items.
+    ``rate``      how many items were claimed within the last ``period_ms``: counted by hundredths
+                  of the period, so that the limit is never exceeded. Nothing is subtracted.
+                  ``next_due`` reports when there is capacity again.
+    ``enqueued``  live items, in flight or not. A push that would exceed the limit is answered
+                  ``PushFull`` with the rule, as with ``max_items``. Items that the store itself
+                  adds are always accepted (see ``queues.push``).
 
-    Rules count from the moment their operation has returned, and look at all that is there
-    already: a limit below the present total only holds back what is new. Whoever waits for a
-    queue is woken when one of its items may have got room: by a slot that is given back, a rule
-    that is changed or removed.
+    Rules apply from the moment their operation has returned, and count all existing items: a
+    limit below the present count only holds back new items. Waiters for a queue are notified when
+    one of its items may have capacity again: after a slot is released, or a rule is changed or
+    removed.
     """
 
-    def create_limits(self, rules: Sequence[RuleRow]) -> Op[list[RuleRow]]:
+    @writes()
+    def create(self, rules: Sequence[RuleRow]) -> Op[builtins.list[RuleRow]]:
         """Add rules with their overrides; all or none.
 
         ``LimitExists`` if a rule has the id, or is about the same: its queue, measure and
@@ -133,37 +156,49 @@ class LimitStore(Protocol):
         """
         ...
 
-    def limit_rule(self, rule: str) -> Op[RuleRow]:
+    @reads
+    def rule(self, rule: str) -> Op[RuleRow]:
         """A rule, or ``UnknownLimit``. Its overrides are in the order of their ids."""
         ...
 
-    def limit_rules(self, after: str, limit: int) -> Op[list[RuleRow]]:
+    @reads
+    def list(self, after: str, limit: int) -> Op[builtins.list[RuleRow]]:
         """Rules by id (in code point order), ``after`` excluded."""
         ...
 
-    def change_limit(self, rule: str, override: str | None, limit: int) -> Op[RuleRow]:
-        """Another number for a rule or one of its overrides; ``UnknownLimit`` if there is none."""
+    @writes(repeatable=True)
+    def change(self, rule: str, override: str | None, limit: int) -> Op[RuleRow]:
+        """Set the limit of a rule or of one of its overrides; ``UnknownLimit`` if there is none."""
         ...
 
+    @writes()
     def add_override(self, rule: str, override: OverrideRow) -> Op[RuleRow]:
         """One more override. ``UnknownLimit`` if there is no such rule; ``LimitExists`` if the
         rule has one with the id, or with the same pattern."""
         ...
 
-    def delete_limit(self, rule: str) -> Op[RuleRow]:
-        """Remove a rule with its overrides; what it was. ``UnknownLimit`` if there is none."""
+    @writes()
+    def delete(self, rule: str) -> Op[RuleRow]:
+        """Remove a rule with its overrides, and return it. ``UnknownLimit`` if there is none."""
         ...
 
+    @writes()
     def delete_override(self, rule: str, override: str) -> Op[RuleRow]:
-        """Remove an override; the rule without it. ``UnknownLimit`` if there is none."""
+        """Remove an override; returns the rule without it. ``UnknownLimit`` if there is none."""
         ...
 
-    def item_limits(self, queue: str, item: int, holders: int) -> Op[list[Usage]]:
-        """The limits that hold for handing out a live item, with up to so many ``holders`` of
-        each. ``UnknownItem`` if there is none."""
+    @reads
+    def of_item(self, queue: str, item: int, holders: int) -> Op[builtins.list[Usage]]:
+        """The limits that apply to a claim on a live item, each with up to ``holders`` holders.
+
+        ``UnknownItem`` if there is no such item.
+        """
         ...
 
-    def limit_usage(self, rule: str, holders: int) -> Op[list[Usage]]:
-        """The totals that a rule (or an override of it) limits now, by the values; those that
-        nothing counts in are left out. ``UnknownLimit`` if there is none."""
+    @reads
+    def usage(self, rule: str, holders: int) -> Op[builtins.list[Usage]]:
+        """The counters that a rule (or an override of it) limits now, by their values.
+
+        Counters at zero are left out. ``UnknownLimit`` if there is no such rule.
+        """
         ...

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
+from headrace.contract.flags import reads, writes
 from headrace.contract.op import Op
 from headrace.model.locks import Turn
 
 LOCK_KEPT_MS = 3600 * 1000
-"""How long a lock that nobody has or wants is remembered."""
+"""How long a lock without a holder and without waiters is remembered."""
 
 
 class LockCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody asks for a lock.
+    """A request for a lock.
 
     ``session`` is 128 random bits of the caller's own, and the only proof of ownership later.
-    With ``place_ms`` who does not get it gets a place in line, for so long; without, none.
-    ``holder`` is who asks, for people.
+    With ``place_ms`` a caller that does not get the lock gets a place in line for that long;
+    without it, none. ``holder`` describes the caller to people.
     """
 
     key_values: str
@@ -40,9 +43,9 @@ class LockAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LockRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A lock that somebody has, or waits for. Its session is nobody else's business.
+    """A lock that has a holder or waiters. Its session stays secret.
 
-    ``holder`` is None between two holders; ``waiting`` counts the places in line that stand.
+    ``holder`` is None between two holders; ``waiting`` counts the places in line that are valid.
     """
 
     key_values: str
@@ -57,73 +60,89 @@ class LockRow(msgspec.Struct, frozen=True, kw_only=True):
 class LockStore(Protocol):
     """Exclusive locks, each named by key-values (in their form).
 
-    The very same key-values are the same lock; any others are another one. At most one session
-    has a lock. Every grant has a **fencing number**, higher than those of all grants of this
-    lock before, for ever: also after releases, crashes and restarts, and when the lock was
-    forgotten meanwhile. A grant is on disk before it is answered, whatever the durability of
-    the store.
+    Exactly the same key-values are the same lock; any others are another lock. At most one session
+    holds a lock. Every grant has a **fencing number**, higher than those of all earlier grants of
+    this lock. That holds for ever: after releases, crashes and restarts, and when the lock was
+    forgotten meanwhile. A grant is flushed before it is answered, whatever the durability of the
+    store.
 
-    A lease ends by a write, never by the clock alone: when its time is over, the next one who
-    asks may take the lock, and until somebody does the session still has it.
+    A lease ends by a write, never by the clock alone. When its time is over, the next session that
+    asks may acquire the lock. Until one does, the first session still holds it.
     """
 
-    def acquire_lock(self, call: LockCall) -> Op[LockAnswer]:
-        """Take a lock, if nobody has it and nobody who came before waits for it.
+    @writes(repeatable=True)
+    def acquire(self, call: LockCall) -> Op[LockAnswer]:
+        """Acquire a lock, if no session holds it and no earlier session waits for it.
 
-        Else it is ``taken``, and the session has a place in line with ``place_ms``: a new one
-        behind all others, or the one it has. A place that is not kept (``keep_place``) in time
-        does not count, so nobody waits for the dead; if its owner comes back before the lock
-        goes to nobody, it has the same place again. Without ``place_ms`` a place is given up.
+        Else the answer is ``taken``. With ``place_ms`` the session then has a place in line: the
+        place that it has already, or a new one behind all others. A place that is not kept in
+        time (``locks.renew_places``) does not count, so that no session waits for a dead one. If
+        its session returns before ``locks.forget`` removes the place, it has the same place
+        again. Without ``place_ms`` the session's place is removed.
 
-        A session that has the lock gets the same answer again; its lease is not extended.
+        A session that holds the lock gets the same answer again; its lease is not extended.
         """
         ...
 
-    def keep_place(self, session: str, place_ms: int) -> Op[bool]:
-        """Keep a place in line for so long from now; False if there is none. Relaxed."""
+    @writes(repeatable=True)
+    def renew_places(self, sessions: Sequence[str], place_ms: int) -> Op[builtins.list[str]]:
+        """Keep places in line for ``place_ms`` from now; returns the sessions that have one.
+
+        Relaxed.
+        """
         ...
 
-    def lock_turn(self, key_values: str, session: str) -> Op[Turn]:
+    @reads
+    def turn(self, key_values: str, session: str) -> Op[Turn]:
         """Whether it is worth asking for a lock now. Changes nothing."""
         ...
 
-    def extend_lock(self, key_values: str, session: str, lease_ms: int) -> Op[int]:
-        """Keep a lock for so long from now; returns the new end. ``LockLost`` if the session does
-        not have it any more. Possible after the end of the lease, unless somebody took it."""
-        ...
+    @writes(repeatable=True)
+    def extend(self, key_values: str, session: str, lease_ms: int) -> Op[int]:
+        """Extend a lock's lease to ``lease_ms`` from now; returns the new end.
 
-    def release_lock(self, key_values: str, session: str) -> Op[bool]:
-        """Give a lock back, and any place in line; whether the session had the lock.
-
-        Whoever waits for ``wake_word(key_values)`` is woken.
+        ``LockLost`` if the session no longer holds the lock. A lease that is over can be extended,
+        unless another session has acquired the lock.
         """
         ...
 
-    def guard_lock(self, key_values: str, session: str) -> Op[int]:
-        """The number of the session's grant; ``LockLost`` if it does not have the lock any more.
+    @writes()
+    def release(self, key_values: str, session: str) -> Op[bool]:
+        """Release a lock, and any place in line; returns whether the session held the lock.
 
-        In a transaction nobody else gets the lock before its end: what is written there was
-        written by the holder. Extending it goes on meanwhile.
+        The session whose turn it is now is notified: ``wake_word(key_values, session)``.
         """
         ...
 
-    def break_lock(self, key_values: str, fence: int | None) -> Op[LockRow]:
-        """Take a lock away from whoever has it; what it was. Its holder finds it lost.
+    @writes()
+    def guard(self, key_values: str, session: str) -> Op[int]:
+        """The number of the session's grant; ``LockLost`` if it no longer holds the lock.
 
-        ``UnknownLock`` if nobody has it, or has it by another number than ``fence``. Wakes as
-        ``release_lock`` does.
+        In a transaction no other session gets the lock before the transaction ends, so the holder
+        wrote everything that the transaction writes. The lease can be extended meanwhile.
         """
         ...
 
-    def locks(self, select: str | None, after: str, limit: int) -> Op[list[LockRow]]:
-        """Locks that somebody has or waits for and that a query (its form) selects, or all; by
-        form in code point order, after ``after``."""
+    @writes()
+    def force_release(self, key_values: str, fence: int | None) -> Op[LockRow]:
+        """Release a lock on behalf of its holder, which then finds it lost; returns the old row.
+
+        ``UnknownLock`` if no session holds it, or if ``fence`` is given and is not the number of
+        the grant. Notifies as ``locks.release`` does.
+        """
         ...
 
-    def forget_locks(self, age_ms: int, limit: int) -> Op[int]:
-        """Forget up to ``limit`` locks that nobody had or wanted for so long; how many.
+    @reads
+    def list(self, select: str | None, after: str, limit: int) -> Op[builtins.list[LockRow]]:
+        """Locks with a holder or waiters that a query (its form) selects, or all of them; by form
+        in code point order, after ``after``."""
+        ...
 
-        Their numbers go on where they were. Leases and places that ended so long ago count as
-        given back.
+    @writes()
+    def forget(self, age_ms: int, limit: int) -> Op[int]:
+        """Forget up to ``limit`` locks that had no holder and no waiter for ``age_ms``; how many.
+
+        Their fencing numbers continue where they were. Leases and places that ended that long ago
+        count as released.
         """
         ...

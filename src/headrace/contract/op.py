@@ -6,25 +6,15 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 T = TypeVar("T")
 
 Steps = Generator[Any, Any, T]
-"""A running operation: it yields what its driver understands and is sent the answers."""
+"""A running operation: it yields requests that its driver understands, and receives the answers."""
 
 
-class Direct(msgspec.Struct, Generic[T], frozen=True):
-    """Steps as one function of whatever its driver talks through.
-
-    For operations so short that handing statements to and fro would cost as much as they do.
-    """
-
-    do: Callable[[Any], T]
-
-
-Alone = Callable[[], Steps[T]] | Direct[T]
-"""Other steps for an operation that has a transaction to itself."""
+Fast = Callable[..., Any]
+"""A shorter body of an operation, in the terms of its driver: a function that returns steps on
+PostgreSQL, a function of the connection on SQLite. Only that driver calls it."""
 
 
 class Op(Generic[T]):
@@ -37,23 +27,23 @@ class Op(Generic[T]):
     transaction.
 
     ``writes``      it changes something and needs a transaction.
-    ``durable``     it is on disk before it is answered, however relaxed the store is.
-    ``relaxed``     losing it in a crash is harmless, so it need not wait for the disk.
+    ``durable``     it is flushed before it is answered, however relaxed the store is.
+    ``relaxed``     losing it in a crash is harmless, so it need not wait for a flush.
     ``repeatable``  running it twice gives the same answer and the same state, so a runner
                     that lost its connection at COMMIT may simply run it again.
-    ``alone``       other steps for a runner that runs this operation and nothing else in a
-                    transaction; what composes it uses the ordinary ones. ``direct`` if they
-                    are one function.
+    ``fast``        another body for a runner that runs this operation and nothing else in a
+                    transaction. Where it is part of a larger one, its general steps run.
     """
 
     __slots__ = (
-        "_alone",
-        "_steps",
-        "direct",
+        "_general",
         "durable",
+        "fast",
+        "give_up",
         "name",
         "relaxed",
         "repeatable",
+        "since",
         "was_run",
         "writes",
     )
@@ -61,38 +51,36 @@ class Op(Generic[T]):
     def __init__(
         self,
         name: str,
-        steps: Callable[[], Steps[T]],
+        general: Callable[[], Steps[T]],
         *,
         writes: bool = True,
         relaxed: bool = False,
         durable: bool = False,
         repeatable: bool = False,
-        alone: Alone[T] | None = None,
+        fast: Fast | None = None,
     ) -> None:
         self.name = name
         self.writes = writes
         self.relaxed = relaxed
         self.durable = durable
         self.repeatable = repeatable
-        self._steps = steps
-        self.direct = alone.do if isinstance(alone, Direct) else None
-        self._alone = steps if alone is None or isinstance(alone, Direct) else alone
+        self._general = general
+        self.fast = fast
         self.was_run = False
+        # When its caller began to wait, by ``time.monotonic``, if that was before the run.
+        self.since: float | None = None
+        # When the runner's patience with it ends; None if that begins with the first attempt.
+        self.give_up: float | None = None
 
     def __iter__(self) -> Steps[T]:
-        self.accept()
-        return self._steps()
-
-    def alone(self) -> Steps[T]:
-        """The steps for a transaction of its own."""
-        self.accept()
-        return self._alone()
+        self.was_run = True
+        return self._general()
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
 
     def accept(self) -> None:
-        """A runner has taken it: whatever becomes of it now is not forgotten work."""
+        """Mark it as accepted by a runner, so that no warning says it was never run."""
         self.was_run = True
 
     def __del__(self) -> None:

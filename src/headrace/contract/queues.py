@@ -1,119 +1,121 @@
-"""Queues: what every driver implements. See ``contract.store`` for what holds for all of it."""
+"""Queues: what every driver implements. See ``contract.store`` for the rules of all parts."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.contract.channels import ChannelStore
+from headrace.contract.flags import have_keys, reads, writes
 from headrace.contract.items import (
-    Backlog,
-    ClientRow,
+    ClaimRequest,
+    ClaimResponse,
+    ClientInfo,
     DeadGroup,
-    EndedItem,
-    Filter,
+    FinishedItem,
+    HeartbeatReply,
+    ItemFilter,
     LoggedError,
-    Orders,
+    MetricSample,
     Outcome,
-    Place,
     PushCall,
     PushOutcome,
-    Sample,
+    QueueCounts,
+    QueuePosition,
     Settled,
-    Take,
-    Taking,
     WorkerRow,
     WorkerStatus,
 )
-from headrace.contract.limits import LimitStore
 from headrace.contract.op import Op
-from headrace.contract.values import AckResult
-from headrace.model.items import ItemState
-from headrace.model.queues import QueueChanges, QueueInfo, QueueSettings
+from headrace.model.maintenance import Tended
+from headrace.model.queues.items import ItemState
+from headrace.model.queues.settings import QueueChanges, QueueInfo, QueueSettings
 
 
-class QueueStore(ChannelStore, LimitStore, Protocol):
+class QueueStore(Protocol):
     """Items that wait to be worked on.
 
     An item is live (planned, pending or active) or it has ended (completed or dead). At most
     one live item of a queue has a given subject. A planned item is claimable the moment it is
     due, whether or not anything has moved it to pending.
 
-    Every operation that names a queue raises ``UnknownQueue`` first if there is none. Only
-    ``push`` and ``create_queue`` make it, and ``redrive`` the one it moves items to; ``settle``
-    and ``extend_items`` find no claim that stands, and ``workers`` no worker perhaps.
+    **Missing queues.** Every operation that names a queue raises ``UnknownQueue`` first if there
+    is none, with these exceptions. ``queues.push`` and ``queues.create`` make the queue, and
+    ``queues.redrive`` makes the queue that it moves items to. ``queues.settle`` and
+    ``queues.extend`` find no valid claim, and ``queues.workers`` perhaps no worker.
 
-    Whoever waits for ``queue/<name>`` (``Store.waiter``) is woken when items of the queue may
-    have become claimable: by a push, an upsert, an outcome or the end of a lease that puts one
-    in line, by ``resume_queue``, ``update_queue``, ``retry_item``, ``edit_item``, ``redrive``
-    and the end of a hold. Nobody is woken when a planned item becomes due: see ``next_due``.
-    Whoever waits for ``room/<name>`` is woken when a queue with ``max_items`` or
-    ``max_channel_items`` may have room again: by the end of an item, or by ``update_queue``.
+    **Notifications.** Waiters for ``queue/<name>`` (``Store.waiter``) are notified when items of
+    the queue may have become claimable: by a push, by an upsert, by an outcome or the end of a
+    lease that puts an item in line, by ``queues.resume``, ``queues.update``,
+    ``queues.retry_item``, ``queues.edit_item`` and ``queues.redrive``, and when
+    ``queues.freeze`` ends a freeze or ``channels.delay`` a delay. ``queues.drop`` notifies them,
+    too: they find the queue gone. There is no notification when a planned item becomes due: see
+    ``ClaimResponse.next_due``. Waiters for ``capacity/<name>`` are
+    notified when a queue with ``max_items`` or ``max_channel_items`` may have capacity again: by
+    the end of an item, or by ``queues.update``.
 
-    Order of locks, so that two operations cannot deadlock: keys, queues, items by id, counters,
-    heads of topics.
+    **Locks** are acquired in this order, so that two operations cannot deadlock: keys, queues,
+    items by id, counters, heads of topics.
     """
 
-    def push(self, calls: Sequence[PushCall]) -> Op[list[PushOutcome]]:
-        """Take in the documents of all calls in one transaction; one outcome per call, in order.
+    @writes(repeatable=have_keys)
+    def push(self, calls: Sequence[PushCall]) -> Op[builtins.list[PushOutcome]]:
+        """Push the documents of all calls in one transaction; one outcome per call, in order.
 
-        A queue that does not exist is made with the stored defaults. Documents are taken one
-        by one, in order: a later one with the same subject finds the item of the earlier.
+        A queue that does not exist is made with the stored defaults. Documents are pushed one by
+        one, in order: a later one with the same subject finds the item of the earlier.
 
-        ``push`` skips a document whose subject is that of a live item (``exists``), or whose
-        subject was used before and the queue's uniqueness still counts it (``taken``: for ever,
-        or within the window from when its last item was made). Uses are remembered only while
-        ``unique`` is not ``live``. An item that was dropped or cancelled frees its subject.
+        ``push`` skips a document whose subject a live item has (``exists``). It also skips one
+        whose subject was used before, if the queue's uniqueness still counts that (``taken``):
+        for ever, or within the window from when the subject's last item was made. Uses are
+        remembered only while ``unique`` is not ``live``. A dropped or cancelled item frees its
+        subject.
 
         ``upsert`` replaces payload, headers, overrides, priority, channel and due time of a live
-        item that is not active, and leaves its id, attempts and iterations. An item that was due
-        and still is keeps its place, unless its channel is another. An item whose overrides say
-        ``updateable=False`` is left alone (``fixed``). An active item is left alone (``active``),
-        or with ``while_active = next`` the document becomes its successor, replacing an earlier
-        one; its time is fixed now, so that a delay counts from here. A subject that is ``taken``
-        and has no live item is skipped.
+        item that is not active. The item's id, attempts and iterations stay. An item that was due
+        and still is keeps its place, unless its channel changes. An item whose overrides have
+        ``updateable=False`` is left alone (``fixed``). An active item is left alone (``active``).
+        With ``while_active = next`` the document becomes the active item's successor instead, and
+        replaces an earlier successor; its due time is computed now, so that a delay counts from
+        now. A document whose subject is ``taken`` and has no live item is skipped.
 
-        Where the queue says ``keep_superseded``, a replaced payload (also a replaced successor)
-        is committed to that topic in the same transaction: ``{"queue", "id", "subject",
-        "payload", "superseded_at"}``.
+        Where the queue has ``keep_superseded``, a replaced payload (also that of a replaced
+        successor) is committed to that topic in the same transaction: ``{"queue", "id",
+        "subject", "payload", "superseded_at"}``.
 
-        A call that would make the queue hold more live items than its ``max_items``, or a channel
-        more than ``max_channel_items``, is answered ``PushFull`` and writes nothing; the others
-        are not affected. Only new items count, not updates. Where calls come with something else
-        (``settle``, ``ack_push``, a sink), that raises ``QueueFull`` and nothing is written at
-        all. What comes by itself always comes: successors, copies of the dead, and what is made
-        live again.
+        A call after which the queue would have more live items than its ``max_items``, or a
+        channel more than ``max_channel_items``, is answered ``PushFull`` and writes nothing. The
+        other calls are not affected. Only new items count, not updates. Where calls are part of
+        another operation (``queues.settle``, ``procs.ack_push``, a sink), that raises
+        ``QueueFull`` and writes nothing. The store always accepts successors, copies of dead
+        items, and items that are made live again.
 
         A call with a key that was used less than ``key_ttl_ms`` ago writes nothing: its outcome
         is the first one if the digest is the same, else ``PushConflict``. The keys of pushes and
-        those of commits are different things; queues do not have keys of their own.
+        those of commits are separate; all queues share the keys of pushes.
         """
         ...
 
-    def ack_push(self, proc: str, token: str, calls: Sequence[PushCall]) -> Op[AckResult]:
-        """``ack`` of a proc's claim and ``push`` in one transaction: both or neither.
+    @writes(repeatable=True)
+    def claim(self, request: ClaimRequest) -> Op[ClaimResponse]:
+        """Claim the next items, up to ``count``, in the queue's order.
 
-        A repeat with the token of the last ack and the same calls pushes nothing and gets the
-        same answer; with other calls it raises ``ClaimLost``. The calls have no keys.
-        """
-        ...
+        ``UnknownQueue`` if there is none. Nothing is claimed while the queue is paused, or frozen
+        by an update, or when the version of its settings is not the requested one.
 
-    def claim_items(self, take: Take) -> Op[Taking]:
-        """Hand out the next items, up to ``count``, in the queue's order.
-
-        ``UnknownQueue`` if there is none. Nothing is handed out while the queue is paused, or
-        held by an update, or when its settings' version is not the one asked for. The order is
-        by discipline: the longest in line first (``fifo``), the last in line first (``lifo``),
-        or higher priority first and the longest in line among equals (``priority``). An item
-        stands in line from its push if it is due then; a planned one from the first claim that
-        finds it due: claims let all due items into the line first, in the order of their times
-        and ids, except that one which keeps its old place (``front``) returns to that. With
-        ``select`` it is about channels: see ``ChannelStore``.
+        The order is by discipline: the longest in line first (``fifo``), the last in line first
+        (``lifo``), or higher priority first and the longest in line among equals (``priority``).
+        An item that is due when it is pushed joins the line then. A planned item joins it with the
+        first claim that finds it due: a claim first moves all due items into the line, in the
+        order of their times and ids, except that an item which keeps its old place (``front``)
+        returns to that place. With ``select`` a claim is by channel: see ``ChannelStore``.
 
         Each item becomes active, its attempts grow by one, and its lease ends ``lease_ms`` from
-        now (its own ``timeout``, else that of the call, else the queue's). Leases that have run
-        out are ended by this very call if it would otherwise come back with less than was
-        asked for: see ``expire_leases``. Those items may be part of what it gets.
+        now (its own ``lease``, else that of the call, else the queue's). The claim first ends
+        the leases that have run out, whatever is in line: see ``queues.expire_leases``. It may
+        get those items itself. A driver may postpone that for two seconds at most.
+
+        Repeatable: a request that ``is_repeat`` gets the items that its token holds already.
 
         Relaxed: a claim lost in a crash is as if it was never made.
 
@@ -121,178 +123,187 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         """
         ...
 
-    def secure_claim(self, queue: str, token: str, item: int) -> Op[bool]:
-        """Bring a claim that ``is_loose`` to the disk, named by its token and one of its items.
+    @writes()
+    def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[builtins.list[Settled]]:
+        """Apply the outcomes of claimed items; one answer per outcome, in order.
 
-        False if the item is not held by the token any more; so it is when the database went away
-        and has lost the claim. It must not be begun with then. By itself, not in a transaction
-        with others: it is about what was answered before.
-        """
-        ...
+        An outcome counts only while its token is that of the item's present claim. A claim whose
+        lease is over is still valid until another operation ends it. An outcome that does not
+        count is answered ``lost``, and nothing of it is written, its commits and pushes included.
+        The other outcomes are not affected.
 
-    def is_secured(self, token: str) -> bool:
-        """Whether a claim that ``is_loose`` is known to be on the disk by now, because something
-        else was brought there behind it. Asks nobody; False says nothing."""
-        ...
-
-    def settle(self, queue: str, outcomes: Sequence[Outcome]) -> Op[list[Settled]]:
-        """Say what became of claimed items; one answer per outcome, in order.
-
-        An outcome counts only while its token is that of the item's present claim; a lease that
-        is over still stands until somebody ends it. Otherwise the answer is ``lost`` and nothing
-        of that outcome is written, its commits and pushes included; the others are not affected.
         All items are settled first, in order, then all commits are written, then all pushes:
         a push may name the subject of an item that ends here. Those calls have no keys. An
-        outcome with a hold holds the item's channel, in the same transaction; ``due`` of the
-        answer is that time then. An item in no channel that is released with a hold waits for it
+        outcome may delay the item's channel, in the same transaction; ``due`` of the answer is
+        then the end of the delay. An item in no channel that is released with a delay is delayed
         alone, and returns to its place.
 
         ``complete``    the item has ended; it is kept if the queue keeps completed items.
         ``reschedule``  it waits for ``due`` or ``delay_ms``, or the queue's ``reschedule_delay``;
                         attempts and crashes are zero again.
-        ``reject``      it failed. Dead, if it was handed out as often as it may be, with the
-                        cause ``rejected``; else it waits for ``due`` or ``delay_ms``, or as the
-                        queue says (``reject_delay``, ``backoff``).
-        ``kill``        dead at once, with the cause ``killed``.
-        ``drop``        gone without a trace; its subject is free again, whatever ``unique`` says.
-        ``release``     handed back untouched: as if it had not been claimed; nothing is counted.
+        ``reject``      it failed. It is dead with the cause ``rejected`` if its attempts are used
+                        up; else it waits for ``due`` or ``delay_ms``, or as the queue's settings
+                        say (``reject_delay``, ``backoff``).
+        ``kill``        it is dead immediately, with the cause ``killed``.
+        ``drop``        it is removed, never kept; its subject is free again despite ``unique``.
+        ``release``     it returns unchanged, as if it had not been claimed; nothing is counted.
 
         A payload that is given replaces the item's own. All but ``release`` count an iteration.
-        An item that has a successor gives its place to it: a completed, dead or dropped item is
-        followed by a new item with the same subject, one that would wait again takes the
-        successor's content and starts with no attempts.
+        After a completed, dead or dropped item its successor becomes a new item with the same
+        subject. An item that would wait again gets its successor's content, and has no attempts.
 
-        A dead item is kept, and the queue's ``dead_to`` queues get a copy each, with the headers
-        ``headrace-dead-queue``, ``-id``, ``-cause``, ``-error`` and ``-attempts``, in the same
-        transaction; then the item itself is not kept. A queue that is among its own ``dead_to``
-        gets no copy. A copy goes without its subject where a
-        live item of that queue has it, so that nothing is lost, and nothing is ``taken`` for it.
+        A dead item is kept. If the queue has ``dead_to`` queues, each gets a copy in the same
+        transaction, with the headers ``headrace-dead-queue``, ``-id``, ``-cause``, ``-error`` and
+        ``-attempts``, and the item itself is not kept. A queue that is among its own ``dead_to``
+        gets no copy. A copy has no subject if a live item of that queue has it, so that no copy
+        is lost; a subject that is ``taken`` does not prevent a copy.
 
         A failure is added to the queue's error series, if it has one. Every ``reject`` is a
-        failure, one without words if none is given; ``release`` never is.
+        failure, without a message if none is given; ``release`` never is.
 
         All but ``release`` count as ``processed``; see ``Counts``.
         """
         ...
 
-    def extend_items(
+    @writes(repeatable=True)
+    def extend(
         self, queue: str, token: str, items: Sequence[int], lease_ms: int
-    ) -> Op[list[int]]:
-        """Let the claim last ``lease_ms`` from now; the items that are still held by the token.
+    ) -> Op[builtins.list[int]]:
+        """Extend the lease to ``lease_ms`` from now; returns the items that the token still claims.
 
-        A lease that is over still stands until somebody ends it.
+        A claim whose lease is over is still valid until another operation ends it.
         """
         ...
 
-    def expire_leases(self, queue: str, limit: int) -> Op[list[int]]:
-        """End claims whose lease is over, at most ``limit``, the oldest first; the items' ids.
+    @writes()
+    def expire_leases(self, queue: str, limit: int) -> Op[builtins.list[int]]:
+        """End at most ``limit`` claims whose lease is over, the oldest first; returns the items.
 
-        Each counts a crash and is an entry of the error series. The item is dead with the cause
-        ``worker lost`` at ``max_crashes``, or when it was handed out as often as it may be;
-        otherwise it is pending at once, at its old place.
+        Each counts a crash and adds an entry to the error series. The item is dead with the cause
+        ``worker lost`` at ``max_crashes``, or when its attempts are used up. Otherwise it is
+        pending immediately: at its old place, or behind all others where the item's or the
+        queue's ``retry_position`` is ``back``.
         """
         ...
 
-    def create_queue(self, name: str, changes: QueueChanges, must_be_new: bool) -> Op[QueueInfo]:
+    @writes(repeatable=lambda name, changes, must_be_new: not must_be_new)
+    def create(self, name: str, changes: QueueChanges, must_be_new: bool) -> Op[QueueInfo]:
         """Make a queue with the stored defaults and some changes, or find it.
 
-        An existing one is returned as it is if there are no changes, else changed as in
-        ``update_queue``; with ``must_be_new`` it is ``QueueExists``.
+        An existing queue is returned as it is if there are no changes, and otherwise changed as
+        by ``queues.update``. With ``must_be_new`` an existing queue raises ``QueueExists``.
         """
         ...
 
-    def queue_info(self, name: str) -> Op[QueueInfo]:
+    @reads
+    def info(self, name: str) -> Op[QueueInfo]:
         """The queue, or ``UnknownQueue``."""
         ...
 
-    def queues(self, prefix: str, after: str, limit: int) -> Op[list[QueueInfo]]:
+    @reads
+    def list(self, prefix: str, after: str, limit: int) -> Op[builtins.list[QueueInfo]]:
         """Queues by name (in code point order), ``after`` excluded."""
         ...
 
-    def update_queue(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
+    @writes()
+    def update(self, name: str, changes: QueueChanges) -> Op[QueueInfo]:
         """Change settings; the version grows by one if any of them differ.
 
-        A changed discipline puts the waiting items in the new order, by the same turns. Running
-        counts are right from the moment on from which they are kept. A hold is ended, and the
-        queue's workers shall run again.
+        A changed discipline reorders the waiting items; when each of them joined the line stays
+        the same. Running counts are correct from the moment on from which they are kept. An
+        update ends a freeze, and the desired status of the queue's workers is ``running`` again.
         """
         ...
 
+    @writes(repeatable=True)
     def add_dead_queue(self, name: str, to: str) -> Op[QueueInfo]:
-        """Let copies of what dies in a queue go to one more queue (``dead_to``), as ``update_queue``.
+        """Add one more queue to those that get copies of dead items (``dead_to``).
 
-        Nothing changes if they go there already. Two that are added at once are both there.
+        Works as ``queues.update`` does. Nothing changes if the queue is there already. Two queues
+        that two callers add at the same time are both there afterwards.
         """
         ...
 
-    def pause_queue(self, name: str, by: str | None) -> Op[QueueInfo]:
-        """Hand out nothing until it is resumed. What is out can be settled.
+    @writes(repeatable=True)
+    def pause(self, name: str, by: str | None) -> Op[QueueInfo]:
+        """Allow no claims until the queue is resumed. Items in flight can be settled.
 
         Pausing a paused queue is no error, and changes nothing.
         """
         ...
 
-    def resume_queue(self, name: str) -> Op[QueueInfo]:
-        """Hand out items again. Resuming a queue that is not paused is no error."""
+    @writes(repeatable=True)
+    def resume(self, name: str) -> Op[QueueInfo]:
+        """Allow claims again. Resuming a queue that is not paused is no error."""
         ...
 
-    def drop_queue(self, name: str, keep_data: bool) -> Op[int]:
+    @writes()
+    def drop(self, name: str, keep_data: bool) -> Op[int]:
         """Remove a queue; returns how many live items it had.
 
-        With ``keep_data`` its items stay, and are found again by a queue that is made with this
-        name, in the order of its discipline; without, all of it is removed: items, history,
-        series and uniqueness. Claims on its items are lost; where they stay, they wait again as
-        if they had been released.
+        With ``keep_data`` its items stay. A queue that is made later with this name has them, in
+        the order of its discipline. Without it everything is removed: items, history, series and
+        uniqueness. Claims on its items are lost; items that stay wait again as if released.
         """
         ...
 
-    def queue_defaults(self) -> Op[QueueSettings]:
+    @reads
+    def defaults(self) -> Op[QueueSettings]:
         """The settings that new queues get."""
         ...
 
-    def set_queue_defaults(self, changes: QueueChanges) -> Op[QueueSettings]:
-        """Change them; queues that exist stay as they are."""
+    @writes(repeatable=True)
+    def set_defaults(self, changes: QueueChanges) -> Op[QueueSettings]:
+        """Change the settings that new queues get; existing queues stay as they are."""
         ...
 
-    def item(self, queue: str, item: int | str) -> Op[ItemState | EndedItem]:
+    @reads
+    def item(self, queue: str, item: int | str) -> Op[ItemState | FinishedItem]:
         """An item by id, or the live item (else the last one that ended) of a subject.
 
         ``UnknownItem`` if there is none.
         """
         ...
 
+    @reads
     def items(
         self, queue: str, state: int, after: int, limit: int
-    ) -> Op[list[ItemState | EndedItem]]:
+    ) -> Op[builtins.list[ItemState | FinishedItem]]:
         """Items in a state by id, ``after`` excluded.
 
-        An item that is due may still be among the planned ones: see ``claim_items``.
+        An item that is due may still be among the planned ones: see ``queues.claim``.
         """
         ...
 
-    def place(self, queue: str, item: int) -> Op[Place]:
+    @reads
+    def position(self, queue: str, item: int) -> Op[QueuePosition]:
         """Where a live item stands. ``UnknownItem`` if there is none. Counts, so it may be slow.
 
-        An active item has none before it; one that is not due has all that are, and those that
-        will be earlier.
+        An active item has no items before it. An item that is not due has all due items before
+        it, and those that will be due earlier.
         """
         ...
 
-    def cancel_item(self, queue: str, item: int) -> Op[ItemState]:
-        """Remove a waiting item; ``ItemActive`` if it is in flight, ``UnknownItem`` if not live.
+    @writes()
+    def cancel_item(self, queue: str, item: int) -> Op[ItemState | FinishedItem]:
+        """Remove an item that waits, or that has ended and is kept; returns it as it was.
 
-        Its subject is free again. Returns it as it was.
+        ``ItemActive`` if it is in flight, ``UnknownItem`` if there is none. The subject of a
+        waiting item is free again.
         """
         ...
 
-    def retry_item(self, queue: str, item: int) -> Op[ItemState]:
-        """Let a waiting or ended item run now, behind all others, with all its attempts before
-        it; its id stays.
+    @writes()
+    def retry_item(self, queue: str, item: int, claimed: ItemState | None = None) -> Op[ItemState]:
+        """Make a waiting or ended item claimable now, behind all others, with no attempts used.
 
+        Its id stays. ``claimed`` undoes a claim that was completed: it is the item as it was
+        claimed. An item that has ended comes back in that state, even if the queue did not keep it.
         ``ItemActive`` if it is in flight; ``SubjectTaken`` if another live item has its subject.
         """
         ...
 
+    @writes()
     def edit_item(
         self,
         queue: str,
@@ -300,105 +311,131 @@ class QueueStore(ChannelStore, LimitStore, Protocol):
         payload: tuple[str, int] | None,
         priority: int | None,
         due: int | None,
-    ) -> Op[ItemState | EndedItem]:
+    ) -> Op[ItemState | FinishedItem]:
         """Change a waiting or ended item; ``ItemActive`` if it is in flight.
 
-        What is None stays. A waiting item that was due and still is keeps its place.
+        Arguments of None change nothing. A waiting item that was due and still is keeps its place.
         """
         ...
 
-    def dead_items(self, queue: str, filter: Filter, after: int, limit: int) -> Op[list[EndedItem]]:
+    @reads
+    def dead_items(
+        self, queue: str, filter: ItemFilter, after: int, limit: int
+    ) -> Op[builtins.list[FinishedItem]]:
         """Dead items that match, by id, ``after`` excluded."""
         ...
 
-    def dead_groups(self, queue: str) -> Op[list[DeadGroup]]:
+    @reads
+    def dead_groups(self, queue: str) -> Op[builtins.list[DeadGroup]]:
         """Dead items by fingerprint, the largest group first (then by fingerprint).
 
-        Items that died without an error are alike if their cause is the same.
+        Items that died without an error are in one group if their cause is the same.
         """
         ...
 
-    def count_dead(self, queue: str, filter: Filter) -> Op[int]:
+    @reads
+    def count_dead(self, queue: str, filter: ItemFilter) -> Op[int]:
         """How many dead items match."""
         ...
 
-    def redrive(self, queue: str, filter: Filter, to: str | None, limit: int) -> Op[int]:
+    @writes()
+    def redrive(self, queue: str, filter: ItemFilter, to: str | None, limit: int) -> Op[int]:
         """Make up to ``limit`` matching dead items live again, by id; returns how many.
 
-        They run now, with all their attempts before them, in their own queue or as new items
-        of another (which is made if need be), with the same payload, headers, overrides and
-        priority. One whose subject is taken by a live item stays, and does not count.
+        They are due now, with no attempts used. They return to their own queue, or become new
+        items of another one (made if it does not exist), with the same payload, headers, overrides
+        and priority. An item stays dead, and does not count, if a live item has its subject.
         """
         ...
 
-    def purge_dead(self, queue: str, filter: Filter, limit: int) -> Op[int]:
+    @writes()
+    def purge_dead(self, queue: str, filter: ItemFilter, limit: int) -> Op[int]:
         """Remove up to ``limit`` matching dead items, by id; returns how many."""
         ...
 
-    def backlogs(self, queues: Sequence[str] | None, computed: bool) -> Op[list[Backlog]]:
+    @reads
+    def counts(
+        self, queues: Sequence[str] | None, computed: bool
+    ) -> Op[builtins.list[QueueCounts]]:
         """The numbers of some queues (``UnknownQueue`` for a missing one) or of all, by name.
 
-        From running counts where the queue keeps them, else (or when ``computed``) counted; the
-        life-time counters are always running ones, and zero for a queue that keeps none.
+        They are running counts where the queue keeps those; else, or when ``computed``, the items
+        are counted. Life-time counts are always running counts; zero if the queue keeps none.
         """
         ...
 
-    def consolidate(self, queues: Sequence[str] | None) -> Op[list[Backlog]]:
-        """``backlogs`` computed, and the running counts set right by them."""
+    @writes(repeatable=True)
+    def consolidate(self, queues: Sequence[str] | None) -> Op[builtins.list[QueueCounts]]:
+        """``queues.counts`` with ``computed``, and the running counts corrected by them."""
         ...
 
+    @reads
     def logged_errors(
         self, queue: str, item: int | None, before: int, limit: int
-    ) -> Op[list[LoggedError]]:
+    ) -> Op[builtins.list[LoggedError]]:
         """The queue's error series, of one item or of all, newest first, with ids below
         ``before``."""
         ...
 
-    def samples(self, queue: str, since: int, limit: int) -> Op[list[Sample]]:
+    @reads
+    def samples(self, queue: str, since: int, limit: int) -> Op[builtins.list[MetricSample]]:
         """The queue's metric series from a time on, oldest first."""
         ...
 
-    def tend_queue(self, queue: str, limit: int) -> Op[int]:
-        """Maintenance of one queue: end leases, fold counts, add a sample to the series (at most
-        one a minute, none where ``metrics`` are off), and remove at most ``limit`` of each thing
-        that is kept too long by the present settings, the oldest first. Returns how many things
-        were removed: with as many as ``limit`` there may be more.
+    @writes()
+    def maintain(self, queue: str, limit: int) -> Op[Tended]:
+        """Run the maintenance of one queue.
 
-        What is kept for some seconds is removed when it is that old; completed items of a queue
-        that keeps ``none`` any more at once.
+        - End at most ``limit`` leases that are over, and fold counts.
+        - Add a sample to the metric series: at most one a minute, none where ``metrics`` are off.
+        - Remove at most ``limit`` rows of each kind that the present settings no longer keep, the
+          oldest first. Rows that are kept for a number of seconds are removed at that age;
+          completed items of a queue that now keeps ``none`` are removed immediately.
+
+        Returns how many leases ended, how many items died of that, and how many rows were removed.
+        If one of these is as large as ``limit``, there may be more.
         """
         ...
 
-    def beat(self, client: ClientRow, workers: Sequence[WorkerRow]) -> Op[Orders]:
-        """Say that a client and these workers (all it has) are there; what they shall do.
+    @writes(repeatable=True)
+    def heartbeat(self, client: ClientInfo, workers: Sequence[WorkerRow]) -> Op[HeartbeatReply]:
+        """Register a client and all of its workers; returns the workers' desired status.
 
-        Their rows are made or brought up to date, and the client's other workers are removed.
-        The times are the store's: ``started_at`` is the first beat, ``seen_at`` the last. What
-        was desired of a known worker stays, whatever its row says. A new worker of a queue that
-        is held shall be stopped; the workers of a queue whose hold ran out of time shall run
-        again.
+        Their rows are made or updated, and the client's other workers are removed. The times are
+        the store's: ``started_at`` is the first heartbeat, ``seen_at`` the last. The desired
+        status of a known worker stays, whatever its row contains. A new worker of a frozen queue
+        gets the desired status ``stopped``. The workers of a queue whose freeze has run out of
+        time get ``running`` again. If a freeze begins or ends at the same time, either it finds
+        the row of a new worker or the new worker sees it. Waiters on ``PRESENCE_WORD`` are
+        notified if a worker is new, has another status (``current``), or was removed.
         """
         ...
 
-    def leave(self, client: str) -> Op[None]:
-        """Remove a client and its workers. No error if there is none."""
+    @writes(repeatable=True)
+    def unregister(self, client: str) -> Op[None]:
+        """Remove a client and its workers; no error if there is none. Waiters on
+        ``PRESENCE_WORD`` are notified."""
         ...
 
-    def clients(self) -> Op[list[ClientRow]]:
+    @reads
+    def clients(self) -> Op[builtins.list[ClientInfo]]:
         """All clients with rows, by start, the dead ones included."""
         ...
 
-    def workers(self, queue: str | None) -> Op[list[WorkerRow]]:
+    @reads
+    def workers(self, queue: str | None) -> Op[builtins.list[WorkerRow]]:
         """All workers with rows, of one queue or of all, by start."""
         ...
 
-    def hold_queue(self, name: str, for_ms: int, desired: WorkerStatus) -> Op[list[WorkerRow]]:
-        """Hand out nothing for ``for_ms`` from now and desire this of its workers; those workers.
+    @writes(repeatable=True)
+    def freeze(self, name: str, for_ms: int, desired: WorkerStatus) -> Op[builtins.list[WorkerRow]]:
+        """Allow no claims for ``for_ms`` from now, and set the desired status of the workers.
 
-        ``for_ms`` of 0 ends a hold. The queue need not have been held.
+        Returns those workers. ``for_ms`` of 0 ends a freeze; the queue need not be frozen.
         """
         ...
 
-    def forget_clients(self, silent_ms: int) -> Op[list[str]]:
-        """Remove clients (and their workers) that were not heard of for so long; their ids."""
+    @writes(repeatable=True)
+    def forget_clients(self, silent_ms: int) -> Op[builtins.list[str]]:
+        """Remove clients without a heartbeat for ``silent_ms``, with their workers; their ids."""
         ...

@@ -42,7 +42,7 @@ def replayed(sink: SinkInfo | None, publication: Publication) -> Published | Non
             f"sink {sink.name!r} belongs to query {sink.query}, which has written up to batch "
             f"{sink.batch}; this is query {fence.query}: its checkpoint is new, so nothing was "
             "written. Use the old checkpoint or, if it is lost, let the new query begin after "
-            f"what was written and run: headrace pipeline reset {sink.name}",
+            f"what was written and run: headrace sink reset {sink.name}",
             sink=sink.name,
             query=sink.query,
             batch=sink.batch,
@@ -54,7 +54,7 @@ def replayed(sink: SinkInfo | None, publication: Publication) -> Published | Non
             f"sink {sink.name!r} has written up to batch {sink.batch}, and this is batch "
             f"{fence.batch} of the same query: its checkpoint is older than what was written, "
             "as after a restore, so nothing was written. Start a query with a new checkpoint "
-            f"after what was written and run: headrace pipeline reset {sink.name}",
+            f"after what was written and run: headrace sink reset {sink.name}",
             sink=sink.name,
             batch=sink.batch,
         )
@@ -65,7 +65,7 @@ def replayed(sink: SinkInfo | None, publication: Publication) -> Published | Non
             f"{_counted(sink.published.records)}, and its replay has {_counted(found)}: nothing "
             "was written. If the query gives other results each time, and the first ones stand, "
             "set the option on_replay to skip; if the checkpoint was put back, start a query "
-            f"with a new one and run: headrace pipeline reset {sink.name}",
+            f"with a new one and run: headrace sink reset {sink.name}",
             sink=sink.name,
             batch=sink.batch,
         )
@@ -78,7 +78,7 @@ def as_replay(published: Published) -> Published:
 
 
 def check_stage(stage: Staged, found: Mapping[str, tuple[int, int]]) -> None:
-    """Raise ``StageLost`` unless exactly what the stage says was found: (rows, records)."""
+    """Raise ``StageLost`` unless the rows and records found are exactly those of the stage."""
     said = {count.target: (count.rows, count.records) for count in stage.counts}
     if said == found:
         return
@@ -96,7 +96,7 @@ def check_stage(stage: Staged, found: Mapping[str, tuple[int, int]]) -> None:
 
 
 def digest_of(publication: Publication) -> str:
-    """What tells one publication from another."""
+    """A digest that distinguishes one publication from another."""
     return hashlib.blake2b(msgspec.json.encode(publication), digest_size=16).hexdigest()
 
 
@@ -109,12 +109,12 @@ def unknown_sink(name: str) -> UnknownSink:
 
 
 def encode_published(published: Published) -> str:
-    """For storing."""
+    """Encode an answer for storage."""
     return msgspec.json.encode(published).decode()
 
 
 def decode_published(text: str) -> Published:
-    """As it was stored."""
+    """Decode a stored answer."""
     return _decode_published(text)
 
 

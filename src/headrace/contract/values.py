@@ -10,11 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from headrace.model.position import OPEN, Position, record_id
-from headrace.model.record import Batch, StoredBatch, TopicInfo
+from headrace.model.topics.positions import OPEN, Position, record_id
+from headrace.model.topics.records import Batch, StoredBatch, TopicInfo
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class CommitPart(msgspec.Struct, frozen=True, gc=False):
     """``count`` records for one topic, as JSON lines: one row of the batch table."""
 
     topic: str
@@ -26,13 +26,13 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 class CommitCall(msgspec.Struct, frozen=True, kw_only=True):
     """One caller's records, in order, and its idempotency key if it has one."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[CommitPart, ...]
     key: str | None = None
     digest: str | None = None
     key_ttl_ms: int = 24 * 3600 * 1000
 
 
-class Span(msgspec.Struct, frozen=True, gc=False):
+class SeqSpan(msgspec.Struct, frozen=True, gc=False):
     """``count`` neighbouring records of a topic."""
 
     topic: str
@@ -48,7 +48,7 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
     """
 
     ts: int
-    spans: tuple[Span, ...]
+    spans: tuple[SeqSpan, ...]
     ahead_ms: int = 0
 
     def ids(self) -> list[str]:
@@ -68,7 +68,7 @@ class KeyConflict(msgspec.Struct, frozen=True, tag="key_conflict"):
 
 
 class PromisedRow(msgspec.Struct, frozen=True, gc=False):
-    """A row that is written and gets its numbers at COMMIT."""
+    """A row that is written, and numbered at COMMIT."""
 
     topic: str
     id: str
@@ -90,9 +90,9 @@ CommitOutcome = Committed | Promised | KeyConflict
 
 
 class RangeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of a topic to read, and how many at the most.
+    """Which records of a topic to read, and how many at most.
 
-    ``start`` and ``end`` are the low and the high end whichever way one reads.
+    ``start`` and ``end`` are the low and the high end in either reading direction.
     """
 
     topic: str
@@ -132,8 +132,8 @@ class StoredPage(msgspec.Struct, frozen=True):
 class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A proc to be found, or made if there is none of that name.
 
-    With a ``ttl_ms`` it lives only while it is used: maintenance removes it when it was not
-    claimed from, acked or kept for that long.
+    With a ``ttl_ms`` it lives only while it is used: maintenance removes a proc that had no
+    claim, ack or ``procs.touch`` for that long.
     """
 
     name: str
@@ -143,15 +143,15 @@ class ProcSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim got.
+    """The answer to ``procs.claim``.
 
-    ``claimed`` has records; ``empty`` means there are none to hand out; ``held`` that
-    another claim is outstanding; ``disabled`` that the proc is, perhaps by this very call;
-    ``overtaken`` that records from ``first_seq`` to ``last_seq`` were collected before the
-    proc had them.
+    ``claimed`` has records; ``empty`` means that there are none to claim; ``busy`` that another
+    claim is outstanding; ``disabled`` that the proc is disabled, perhaps by this very call;
+    ``overtaken`` that the records from ``first_seq`` to ``last_seq`` were pruned before the proc
+    had read them.
     """
 
-    state: Literal["claimed", "empty", "held", "disabled", "overtaken"]
+    state: Literal["claimed", "empty", "busy", "disabled", "overtaken"]
     proc: str
     topic: str = ""
     first_seq: int = 0
@@ -162,45 +162,63 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class AckResult(msgspec.Struct, frozen=True):
+class AckAnswer(msgspec.Struct, frozen=True):
     """The acknowledged range ``first..last``, and what was committed with it."""
 
     range: str
     committed: Committed | Promised | None = None
 
 
+ALL_PARTS = frozenset(
+    {
+        "channels",
+        "limits",
+        "locks",
+        "counters",
+        "sinks",
+        "pipelines",
+        "tokens",
+        "schedules",
+        "admin",
+    }
+)
+"""What a store may have beyond topics, procs and queues."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a store can do beyond the contract. Ask this, never the driver's name.
 
-    ``survives_restart``      what was committed is there after the process is gone.
+    ``survives_restart``      committed data is still there after the process has ended.
     ``is_shared``             other processes can use the same store.
-    ``resolves_outcome``      a connection lost at COMMIT can be asked about afterwards.
+    ``resolves_outcome``      the outcome of a COMMIT can be found after its connection was lost.
     ``has_record_view``       a SQL view shows single records to anyone with a SQL shell.
-    ``composes``              several operations can share a transaction, also the user's own.
+    ``supports_transactions``  several operations can share a transaction, also the user's own.
     ``numbers_at_commit``     inside such a transaction records are numbered at COMMIT, so that
                               a long transaction blocks no other writer; their ids are known
                               afterwards, and the transaction itself does not see them.
-    ``is_served``             another process does the work, while the caller's own goes on.
+    ``has_server``            another process does the work, and the caller's own can go on.
+    ``parts``                 the parts of the store beyond topics, procs and queues, by name.
     """
 
     survives_restart: bool
     is_shared: bool
     resolves_outcome: bool
     has_record_view: bool
-    composes: bool
+    supports_transactions: bool
     numbers_at_commit: bool
-    is_served: bool
+    has_server: bool
+    parts: frozenset[str] = ALL_PARTS
 
 
 Fact = str | int | float | bool | None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing a diagnosis looked at, and what it makes of it.
+    """One check of a diagnosis, and its verdict.
 
-    ``check`` is a stable word: the same thing looked at again has the same one. ``fail``
-    means that a promise does not hold or that work cannot be done; ``warn`` that it may
-    come to that. Whatever is not ``ok`` has a next step. ``facts`` are for programs.
+    ``check`` is a stable name: the same check has the same name in every diagnosis. ``fail``
+    means that a promise does not hold or that work cannot be done; ``warn`` that it may come to
+    that. Every finding that is not ``ok`` has a next step. ``facts`` are for programs.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""Channels as users see them, and what they say of them."""
+"""Channels as users see them, and the options of a claim that select them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Literal, TypedDict
 import msgspec
 
 from headrace.contract.items import ChannelRow
-from headrace.core.times import moment_of
 from headrace.errors import InvalidOption
 from headrace.model.checks import positive
-from headrace.model.keyvalues import KeyValues
-from headrace.model.queries import Query
+from headrace.model.fields import shown
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.queries import Query
+from headrace.model.times import moment_of
 
 Order = Literal["fair", "line"]
 
 
 class Choice(TypedDict, total=False):
-    """Which items a claim takes: see ``Take``."""
+    """Which items a claim selects: see ``ClaimRequest``."""
 
     select: str | None
     order: Order
@@ -26,31 +27,31 @@ class Choice(TypedDict, total=False):
 
 
 class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel of a queue: how many of its items wait, and how many are out.
+    """A channel of a queue: how many of its items wait, and how many are in flight.
 
-    ``held_until`` is the time before which none of them is handed out, if it is held.
+    ``delayed_until`` is the end of a delay, before which none of them is claimed.
     """
 
     key_values: KeyValues
     waiting: int = 0
     active: int = 0
-    held_until: datetime | None = None
+    delayed_until: datetime | None = None
 
 
 def info_of(row: ChannelRow) -> ChannelInfo:
-    """What a store says of a channel, as users get it."""
+    """A channel's row for the user."""
     return ChannelInfo(
         key_values=KeyValues.read(row.key_values),
         waiting=row.waiting,
         active=row.active,
-        held_until=None if row.held_until is None else moment_of(row.held_until),
+        delayed_until=None if row.delayed_until is None else moment_of(row.delayed_until),
     )
 
 
 def choice_of(select: Query | None, order: object, quantum: object) -> Choice:
-    """What a claim shall take, checked."""
+    """Check which items a claim selects."""
     if order not in ("fair", "line"):
-        raise InvalidOption(f"order is {order!r}: use fair or line.", option="order")
+        raise InvalidOption(f"order is {shown(order)}: use fair or line.", option="order")
     least = positive("quantum", quantum)
     if select is None:
         return {}
@@ -62,10 +63,10 @@ def choice_of(select: Query | None, order: object, quantum: object) -> Choice:
 
 
 def form_of(select: object) -> str:
-    """The form of a query that a user gave."""
+    """The form of a user's query."""
     if not isinstance(select, Query):
         raise InvalidOption(
-            f"select is {select!r:.80}: use where(os='linux'), or another Query; Query() selects "
+            f"select is {shown(select)}: use where(os='linux'), or another Query; Query() selects "
             "all channels.",
             option="select",
         )

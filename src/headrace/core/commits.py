@@ -1,4 +1,4 @@
-"""From what a user commits to the call a store understands, and back to ids."""
+"""Commit requests: from entries to a ``CommitCall``, and from its outcome to record ids."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ import msgspec
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
+    CommitPart,
     Committed,
     KeyConflict,
-    Part,
     Promised,
 )
 from headrace.errors import InvalidBody, InvalidOption, KeyReused
+from headrace.model.checks import each
 from headrace.model.codec import encode_bodies, encode_body, encode_headers, encode_rows, pack
-from headrace.model.names import check_topic
-from headrace.model.position import record_id
+from headrace.model.fields import shown
+from headrace.model.names import writable_topic
+from headrace.model.topics.positions import record_id
 
 Headers = Mapping[str, str]
 Entry = tuple[str, Any] | tuple[str, Any, Headers | None]
 """One record to commit: (topic, body) or (topic, body, headers)."""
 
-LONGEST_KEY = 500
+MAX_KEY_LENGTH = 500
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A call that is checked and encoded, and the topic of each record as it was given."""
+    """A checked and encoded call, and the topic of each record in the user's order."""
 
     call: CommitCall
     topics: Sequence[str]
@@ -39,7 +41,7 @@ class Prepared(msgspec.Struct, frozen=True):
         assert not isinstance(outcome, Promised), "numbers come at COMMIT"
         if isinstance(outcome, KeyConflict):
             raise KeyReused(
-                f"key {outcome.key!r} was used before with other content: nothing was written; "
+                f"key {shown(outcome.key)} was used before with other content: nothing was written; "
                 "a key belongs to one commit, so choose another one.",
                 key=outcome.key,
             )
@@ -71,13 +73,10 @@ def prepare(
     ``headers`` go with every entry that has none of its own.
     """
     check_key(key)
-    topics = [_topic(entry) for entry in entries]
+    topics = each(entries, _topic)
     lines = encode_bodies([entry[1] for entry in entries], max_body=max_body)
     default = encode_headers(headers)
-    beside = [
-        encode_headers(entry[2]) if len(entry) == 3 and entry[2] is not None else default
-        for entry in entries
-    ]
+    beside = each(entries, lambda entry: _headers(entry, default))
     parts = tuple(_parts(topics, lines, beside))
     digest = digest_of(parts) if key is not None or with_digest else None
     return Prepared(CommitCall(parts=parts, key=key, digest=digest), topics)
@@ -89,9 +88,9 @@ def prepare_one(
     """``prepare`` for a single record."""
     if key is not None:
         return prepare([(topic, body)], headers=headers, key=key, max_body=max_body)  # type: ignore[list-item]  # the topic is checked there
-    name = check_topic(topic)
+    name = writable_topic(topic)
     line = encode_body(body, max_body=max_body)
-    part = Part(name, 1, line, encode_headers(headers) if headers else None)
+    part = CommitPart(name, 1, line, encode_headers(headers) if headers else None)
     return Prepared(CommitCall(parts=(part,)), (name,))
 
 
@@ -104,12 +103,14 @@ def prepare_many(
         return prepare(entries, headers=headers, key=key, max_body=max_body)
     check_key(key)
     rows = encode_rows(bodies, max_body=max_body)
-    parts = tuple([Part(topic, *row) for row in rows])
+    parts = tuple([CommitPart(topic, *row) for row in rows])
     digest = digest_of(parts) if key is not None else None
     return Prepared(CommitCall(parts=parts, key=key, digest=digest), [topic] * len(bodies))
 
 
-def _parts(topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]) -> Iterator[Part]:
+def _parts(
+    topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]
+) -> Iterator[CommitPart]:
     for topic in dict.fromkeys(topics):
         mine = [index for index, name in enumerate(topics) if name == topic]
         is_alone = len(mine) == len(topics)
@@ -118,31 +119,35 @@ def _parts(topics: Sequence[str], lines: Sequence[str], beside: Sequence[str]) -
             beside if is_alone else [beside[index] for index in mine],
         )
         for count, body, headers in rows:
-            yield Part(topic, count, body, headers)
+            yield CommitPart(topic, count, body, headers)
+
+
+def _headers(entry: Entry, default: str) -> str:
+    return encode_headers(entry[2]) if len(entry) == 3 and entry[2] is not None else default
 
 
 def _topic(entry: object) -> str:
     if not isinstance(entry, tuple) or len(entry) not in (2, 3):
         raise InvalidBody(
-            f"{entry!r:.80} is not an entry: commit a list of (topic, body) or "
+            f"{shown(entry)} is not an entry: commit a list of (topic, body) or "
             "(topic, body, headers), or one topic and one body.",
             path="$",
         )
-    return check_topic(entry[0])
+    return writable_topic(entry[0])
 
 
 def check_key(key: object) -> None:
     if key is None:
         return
-    is_text = isinstance(key, str) and key.isprintable() and 0 < len(key) <= LONGEST_KEY
+    is_text = isinstance(key, str) and key.isprintable() and 0 < len(key) <= MAX_KEY_LENGTH
     if not is_text:
         raise InvalidOption(
-            f"key is {key!r:.80}: use 1 to {LONGEST_KEY} printable characters.", option="key"
+            f"key is {shown(key)}: use 1 to {MAX_KEY_LENGTH} printable characters.", option="key"
         )
 
 
-def digest_of(parts: Sequence[Part]) -> str:
-    """What tells one call from another."""
+def digest_of(parts: Sequence[CommitPart]) -> str:
+    """The digest of a call's content."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         for text in (part.topic, part.body, part.headers or ""):

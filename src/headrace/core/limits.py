@@ -1,4 +1,4 @@
-"""Limits as users say and see them."""
+"""LimitSet: rules as users describe them, and usage as they see it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from typing import Any
 import msgspec
 
 from headrace.contract.limits import Holder, Usage
-from headrace.core.times import Duration, duration_ms, moment_of
-from headrace.errors import InvalidOption
-from headrace.model.keyvalues import KeyValues
-from headrace.model.limiting import Bucket, Limits
-from headrace.model.limits import EVERYTHING, Override, Rule, check_limit, check_override
+from headrace.errors import InvalidKeyValues, InvalidOption
+from headrace.model.checks import text
+from headrace.model.fields import refuse, shown
+from headrace.model.limits.limit_set import CounterKey, LimitSet
+from headrace.model.limits.rules import (
+    EVERYTHING,
+    LimitOverride,
+    LimitRule,
+    check_limit,
+    check_override,
+)
 from headrace.model.names import check_limit_name, check_queue
+from headrace.model.query.key_values import ANYTHING, KeyValues
+from headrace.model.times import Duration, duration_ms, moment_of
 
 GroupBy = Mapping[str, Any] | None
-"""Key-values, ``ANY`` for all values of a key, each counted apart; None for everything."""
+"""Key-values; ``ANY`` for all values of a key, each with its own counter; None for everything."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that counts in a total, and who has it if it is out; without a queue, slots of user
-    code."""
+    """An item in a counter, with its worker if it is in flight; without a queue, acquired slots."""
 
     queue: str
     id: int
@@ -35,15 +42,15 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if not self.queue:
             return f"slots of {self.worker or 'a number that was set'}"
-        who = f" ({self.worker})" if self.worker else ""
-        return f"item {self.id} of queue {self.queue!r}{who}"
+        worker = f" ({self.worker})" if self.worker else ""
+        return f"item {self.id} of queue {shown(self.queue)}{worker}"
 
 
 class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     """A limit, and how much of it is used.
 
-    ``values`` are those that are counted together. ``holders`` are some of the items that count;
-    a rate has none. ``room_at`` is when a rate that is used up has room again.
+    ``values`` are the key-values of the counter. ``holders`` are some of the items that count;
+    a rate has none. ``free_at`` is when a used-up rate has a free slot again.
     """
 
     rule: str
@@ -55,28 +62,28 @@ class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     used: int
     holders: tuple[Holding, ...] = ()
-    room_at: datetime | None = None
+    free_at: datetime | None = None
 
     @property
     def is_full(self) -> bool:
-        """Whether it lets nothing more through."""
+        """Whether it has no free slot."""
         return self.used >= self.limit
 
     def __str__(self) -> str:
         name = self.rule if self.override is None else f"{self.rule}/{self.override}"
-        values = " ".join(f"{key}={value}" for key, value in self.values.plain.items())
+        values = self.values.words
         what = f" of {values}" if values else ""
         if not self.limit:
-            return f"the limit {name!r} lets nothing{what} through"
-        verb = "are handed out in its period" if self.kind == "rate" else f"are {self.on}"
-        said = f"the limit {name!r} lets {self.limit}{what} through, and {self.used} {verb}"
-        if self.room_at is not None:
-            said += f", with room at {self.room_at.isoformat()}"
-        return f"{said}: {', '.join(map(str, self.holders))}" if self.holders else said
+            return f"the limit {shown(name)} allows nothing{what}"
+        verb = "were claimed in its period" if self.kind == "rate" else f"are {self.on}"
+        text = f"the limit {shown(name)} allows {self.limit}{what}, and {self.used} {verb}"
+        if self.free_at is not None:
+            text += f"; the next slot is free at {self.free_at.isoformat()}"
+        return f"{text}: {', '.join(map(str, self.holders))}" if self.holders else text
 
 
 class LimitTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule would mean for what is there: of what waits, how many it would let run now."""
+    """The effect a rule would have now: how many of the waiting items it would let run."""
 
     values: KeyValues
     limit: int
@@ -85,12 +92,12 @@ class LimitTrial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def let_through(self) -> int:
-        """How many of those that wait could be handed out now."""
+        """How many of the waiting items could be claimed now."""
         return min(self.waiting, max(self.limit - self.active, 0))
 
     @property
     def held_back(self) -> int:
-        """How many of those that wait would have to wait longer."""
+        """How many of the waiting items would have to wait longer."""
         return self.waiting - self.let_through
 
 
@@ -102,13 +109,13 @@ def rule_of(
     on: object,
     per: Duration | None,
     name: str | None,
-) -> Rule:
-    """A rule that a user described, checked."""
+) -> LimitRule:
+    """Check a user's description of a rule."""
     if on not in ("running", "enqueued"):
-        raise InvalidOption(f"on is {on!r}: use running or enqueued.", option="on")
+        raise InvalidOption(f"on is {shown(on)}: use running or enqueued.", option="on")
     if per is not None and on != "running":
         raise InvalidOption("per is for what runs: leave it out with on='enqueued'.", option="per")
-    return Rule(
+    return LimitRule(
         id=new_name() if name is None else check_limit_name(name),
         pattern=pattern_of(group_by),
         limit=check_limit("limit", limit),
@@ -118,11 +125,13 @@ def rule_of(
     )
 
 
-def override_of(rule: Rule, group_by: GroupBy, limit: object, name: str | None) -> Override:
-    """An override of a rule that a user described, checked."""
-    pattern = KeyValues.of({} if group_by is None else group_by, "group_by", allow_any=True)
+def override_of(
+    rule: LimitRule, group_by: GroupBy, limit: object, name: str | None
+) -> LimitOverride:
+    """Check a user's description of an override."""
+    pattern = pattern_of(group_by)
     check_override(rule.pattern, pattern, "group_by")
-    return Override(
+    return LimitOverride(
         id=new_name() if name is None else check_limit_name(name),
         pattern=pattern,
         limit=check_limit("limit", limit),
@@ -133,17 +142,36 @@ def pattern_of(group_by: GroupBy) -> KeyValues:
     """The pattern of a rule."""
     if group_by is None:
         return EVERYTHING
-    return KeyValues.of(group_by, "group_by", allow_any=True)
+    found = KeyValues.of(group_by, "group_by", allow_any=True)
+    for key, value in group_by.items():
+        # Typed, it is meant as text.
+        if value == ANYTHING:
+            reason = (
+                "'*' is only text here: use headrace.ANY for any value, each counted separately, or "
+                "typed('string', '*') for this text."
+            )
+            refuse(InvalidKeyValues, f"group_by[{key}]", reason)
+    return found
+
+
+def rule_name(option: str, value: object) -> str:
+    """The name of a rule or override that is looked up."""
+    if not isinstance(value, str):
+        raise InvalidOption(
+            f"{option} is {shown(value)}: give its name, which is the id of a LimitRule.",
+            option=option,
+        )
+    return text(option, value)
 
 
 def new_name() -> str:
-    """A name for a rule that got none."""
+    """A generated name, for a rule without one."""
     return secrets.token_hex(8)
 
 
 def usage_of(usage: Usage) -> LimitUsage:
-    """What a store says of a limit, as users get it."""
-    is_rate = Bucket("", usage.measure, "").period_ms is not None
+    """A limit's usage for the user."""
+    is_rate = CounterKey("", usage.measure, "").period_ms is not None
     return LimitUsage(
         rule=usage.rule,
         override=usage.override,
@@ -154,7 +182,7 @@ def usage_of(usage: Usage) -> LimitUsage:
         limit=usage.limit,
         used=usage.used,
         holders=tuple(map(_holding, usage.holders)),
-        room_at=None if usage.room_at is None else moment_of(usage.room_at),
+        free_at=None if usage.free_at is None else moment_of(usage.free_at),
     )
 
 
@@ -168,18 +196,20 @@ def _holding(holder: Holder) -> Holding:
     )
 
 
-def trials_of(rule: Rule, found: Iterable[tuple[str, str | None, int, int]]) -> list[LimitTrial]:
-    """What a rule would mean, given queues, channels, and what waits and is out in each."""
-    limits = Limits([rule])
+def trials_of(
+    rule: LimitRule, found: Iterable[tuple[str, str | None, int, int]]
+) -> list[LimitTrial]:
+    """The effect of a rule, given (queue, channel, waiting items, items in flight)."""
+    limits = LimitSet([rule])
     waiting: Counter[tuple[str, int]] = Counter()
     active: Counter[str] = Counter()
     for queue, channel, waits, runs in found:
         bounds = limits.bounds(queue, channel, rule.on)
-        buckets = {bound.bucket.key_values for bound in bounds.checked}
-        for form in buckets | {bucket.key_values for bucket in bounds.counted}:
+        forms = {check.counter.key_values for check in bounds.checked}
+        for form in forms | {counter.key_values for counter in bounds.counted}:
             active[form] += runs
-        for bound in bounds.checked:
-            waiting[bound.bucket.key_values, bound.limit] += waits
+        for check in bounds.checked:
+            waiting[check.counter.key_values, check.limit] += waits
     return [
         LimitTrial(values=KeyValues.read(form), limit=limit, active=active[form], waiting=waits)
         for (form, limit), waits in sorted(waiting.items())

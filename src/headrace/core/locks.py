@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import msgspec
 
 from headrace.contract.locks import LockRow
-from headrace.model.keyvalues import KeyValues
+from headrace.model.query.key_values import KeyValues
 
 
 class LockInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A lock that somebody has, or waits for.
+    """A lock with a holder or waiters.
 
-    ``token`` is the fencing number of its last grant, ``holder`` who has it (None between two
-    holders), ``waiting`` how many stand in line. A lease whose end has passed (``is_overdue``)
-    lasts until somebody asks for the lock.
+    ``token`` is the fencing number of its last grant, ``holder`` the session that holds it (None
+    between two holders), ``waiting`` the number of waiters. A lease that is past its end
+    (``is_overdue``) lasts until another session asks for the lock.
     """
 
     key_values: KeyValues
@@ -28,7 +28,7 @@ class LockInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def info_of(row: LockRow) -> LockInfo:
-    """What a store says of a lock, as users get it."""
+    """A lock's row for the user."""
     is_held = row.holder is not None
     return LockInfo(
         key_values=KeyValues.read(row.key_values),

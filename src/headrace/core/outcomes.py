@@ -1,9 +1,9 @@
-"""What is said of claimed items, as the store understands it."""
+"""Outcome requests: from a user's arguments to an ``Outcome``."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -13,25 +13,36 @@ from headrace.contract.values import CommitCall
 from headrace.core.commits import prepare
 from headrace.core.documents import Commit, Push, document, payload_text
 from headrace.core.pushes import push_call
-from headrace.core.times import Duration, Moment, duration_ms, moment_ms
 from headrace.errors import InvalidOption
 from headrace.model.failures import Failure, failure_of
-from headrace.model.items import JSON, Kind
+from headrace.model.fields import shown
+from headrace.model.queues.items import JSON, Kind
+from headrace.model.times import Duration, Moment, delay_ms, moment_ms
 
-KINDS = ("complete", "reschedule", "reject", "kill", "drop", "release", "hold")
-TIMED = ("reschedule", "reject", "hold")
+KINDS = ("complete", "reschedule", "reject", "kill", "drop", "release", "delay_channel")
+TIMED = ("reschedule", "reject", "delay_channel")
 
-Said = Kind | Literal["hold"]
-"""What can be said of an item; ``hold`` is to release it and to hold its channel."""
+OutcomeKind = Kind | Literal["delay_channel"]
+"""Outcomes that users choose from; ``delay_channel`` releases the item and delays its channel."""
 
 Then = Commit | Push | Iterable[Commit | Push]
-"""What is written together with an outcome: one step, or several."""
+"""Commits and pushes that are written together with an outcome: one step, or several."""
+
+
+def outcomes_of(outcomes: object) -> list[Any]:
+    """Outcomes as users give them to ``settle``, in a list."""
+    if not isinstance(outcomes, Iterable) or isinstance(outcomes, (str, bytes, Mapping)):
+        raise InvalidOption(
+            f"outcomes is {shown(outcomes)}: give a list, as in [item.outcome('complete')].",
+            option="outcomes",
+        )
+    return list(outcomes)
 
 
 def outcome(
     item: int,
     token: str,
-    kind: Said,
+    kind: OutcomeKind,
     *,
     payload: Any = UNSET,
     at: Moment | None = None,
@@ -40,28 +51,28 @@ def outcome(
     then: Then = (),
     max_body: int,
 ) -> Outcome:
-    """Check and encode what is said of one item."""
+    """Check and encode the outcome of one item."""
     if kind not in KINDS:
-        raise InvalidOption(f"{kind!r} is no outcome: use {', '.join(KINDS)}.", option="kind")
+        raise InvalidOption(f"{shown(kind)} is no outcome: use {', '.join(KINDS)}.", option="kind")
     if at is not None and delay is not None:
         raise InvalidOption("give at or delay, not both.", option="at")
     if (at is not None or delay is not None) and kind not in TIMED:
         raise InvalidOption(f"{kind} takes no time: the item does not wait.", option="at")
-    if at is None and delay is None and kind == "hold":
-        raise InvalidOption("hold needs a time: give at or delay.", option="delay")
+    if at is None and delay is None and kind == "delay_channel":
+        raise InvalidOption("delay_channel needs a time: give at or delay.", option="delay")
     text, form = (None, JSON) if payload is UNSET else payload_text(payload, max_body=max_body)
     commits, pushes = _following(then, max_body)
     due = None if at is None else moment_ms("at", at)
-    wait = None if delay is None else duration_ms("delay", delay)
-    if kind == "hold":
+    wait = None if delay is None else delay_ms("delay", delay)
+    if kind == "delay_channel":
         return Outcome(
             item=item,
             token=token,
             kind="release",
             commits=commits,
             pushes=pushes,
-            hold_until=due,
-            hold_ms=wait,
+            channel_delay_until=due,
+            channel_delay_ms=wait,
         )
     return Outcome(
         item=item,
@@ -84,7 +95,7 @@ def _failure(error: object) -> Failure | None:
     if isinstance(error, (str, BaseException)):
         return failure_of(error)
     raise InvalidOption(
-        f"error is {error!r:.80}: give an exception, a text or a Failure.", option="error"
+        f"error is {shown(error)}: give an exception, a text or a Failure.", option="error"
     )
 
 
@@ -113,7 +124,7 @@ def _steps(then: Then) -> Iterable[Commit | Push]:
 
 def _no_step(step: object) -> InvalidOption:
     return InvalidOption(
-        f"then has {step!r:.80}: it is a list of headrace.Commit and headrace.Push.",
+        f"then has {shown(step)}: it is a list of headrace.Commit and headrace.Push.",
         option="then",
     )
 

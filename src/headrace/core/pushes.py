@@ -1,4 +1,4 @@
-"""From documents to the call a store understands, and back to what became of them."""
+"""Push requests: from documents to a ``PushCall``, and from its outcome to a ``PushResult``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Literal
 
 import msgspec
 
-from headrace.contract.items import Note, PushCall, PushConflict, PushFull, PushOutcome, Skip
+from headrace.contract.items import PushCall, PushConflict, PushFull, PushOutcome, PushWarning, Skip
 from headrace.core.commits import check_key
 from headrace.core.documents import Mode
-from headrace.core.times import Duration, duration_ms
 from headrace.errors import InvalidOption, KeyReused, PushTimeout, QueueFull
-from headrace.model import refusals
-from headrace.model.items import Document
-from headrace.model.names import check_queue
-from headrace.model.queues import WhileActive
+from headrace.model import error_messages
+from headrace.model.fields import shown
+from headrace.model.names import writable_queue
+from headrace.model.queues.items import Document
+from headrace.model.queues.settings import WhileActive
+from headrace.model.times import Duration, duration_ms
 
 
 class DocumentResult(msgspec.Struct, frozen=True):
-    """What became of one document. ``next``: it waits until the item's claim ends.
+    """The result for one document. ``next``: it waits until the item's claim ends.
 
     The id is that of the live item with the subject; None where the subject is ``taken``.
     """
@@ -31,13 +32,13 @@ class DocumentResult(msgspec.Struct, frozen=True):
 
 
 class PushResult(msgspec.Struct, frozen=True):
-    """What became of the documents of one call. What waits as ``next`` counts as updated."""
+    """The result of one call. A document that waits as ``next`` counts as updated."""
 
     pushed: int
     updated: int
     skipped: int
     ids: tuple[int | None, ...]
-    notes: tuple[Note, ...] = ()
+    notes: tuple[PushWarning, ...] = ()
 
     @property
     def id(self) -> int | None:
@@ -59,18 +60,18 @@ class PushResult(msgspec.Struct, frozen=True):
 
 
 def result_of(outcome: PushOutcome) -> PushResult:
-    """What a store says of a call, as users get it."""
+    """The result of a push for the user; raises if the store refused it."""
     if isinstance(outcome, PushConflict):
         raise KeyReused(
-            f"key {outcome.key!r} was used before with other documents: nothing was pushed; "
+            f"key {shown(outcome.key)} was used before with other documents: nothing was pushed; "
             "a key belongs to one push, so choose another one.",
             key=outcome.key,
         )
     if isinstance(outcome, PushFull):
         if outcome.rule is not None:
             values = outcome.channel or ""
-            raise refusals.limit_reached(outcome.queue, outcome.rule, outcome.limit, values)
-        raise refusals.queue_full(outcome.queue, outcome.limit, outcome.channel)
+            raise error_messages.limit_reached(outcome.queue, outcome.rule, outcome.limit, values)
+        raise error_messages.queue_full(outcome.queue, outcome.limit, outcome.channel)
     skipped = sum(note.outcome == "skipped" for note in outcome.notes)
     return PushResult(
         pushed=len(outcome.ids) - len(outcome.notes),
@@ -81,35 +82,35 @@ def result_of(outcome: PushOutcome) -> PushResult:
     )
 
 
-def no_room(outcome: PushFull) -> PushTimeout:
-    """What to say of a call that has waited for room in vain."""
+def push_timeout(outcome: PushFull) -> PushTimeout:
+    """The error for a push that waited while the queue stayed full."""
     try:
         result_of(outcome)
     except QueueFull as full:
         reason, details = str(full), full.details
-    return PushTimeout(f"the wait for room is over, and {reason}", **details)
+    return PushTimeout(f"the wait is over, and {reason}", **details)
 
 
 class Debounce(msgspec.Struct, frozen=True):
-    """How an upsert waits for a pause, and for how long at the most."""
+    """How long an upsert waits for a pause between pushes, and its maximum wait."""
 
     pause_ms: int | None = None
-    most_ms: int | None = None
+    max_wait_ms: int | None = None
 
 
 NO_DEBOUNCE = Debounce()
 
 
 def debounce(pause: Duration | None, max_wait: Duration | None) -> Debounce:
-    """A pause and a longest wait as users give them."""
+    """Check a pause and a maximum wait."""
     if pause is None:
         if max_wait is not None:
             raise InvalidOption(
                 "max_wait bounds a debounce: give both, or a delay.", option="max_wait"
             )
         return NO_DEBOUNCE
-    most = None if max_wait is None else duration_ms("max_wait", max_wait, least=1)
-    return Debounce(duration_ms("debounce", pause, least=1), most)
+    max_wait_ms = None if max_wait is None else duration_ms("max_wait", max_wait, least=1)
+    return Debounce(duration_ms("debounce", pause, least=1), max_wait_ms)
 
 
 def push_call(
@@ -122,12 +123,12 @@ def push_call(
     key: str | None = None,
 ) -> PushCall:
     """A call for documents that are checked and encoded."""
-    check_queue(queue)
+    writable_queue(queue)
     if key is not None:
         check_key(key)
     if while_active not in (None, "skip", "next"):
         raise InvalidOption(
-            f"while_active is {while_active!r}: use skip or next.", option="while_active"
+            f"while_active is {shown(while_active)}: use skip or next.", option="while_active"
         )
     if wait.pause_ms is not None:
         _refuse_times(documents)
@@ -141,7 +142,7 @@ def push_call(
         mode=mode,
         while_active=while_active,
         debounce_ms=wait.pause_ms,
-        max_wait_ms=wait.most_ms,
+        max_wait_ms=wait.max_wait_ms,
         key=key,
         digest=digest,
     )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from headrace.contract.values import Page, RangeQuery
 from headrace.errors import InvalidOption
 from headrace.model.codec import records
-from headrace.model.position import Position, parse_end
-from headrace.model.record import Record
+from headrace.model.fields import shown
+from headrace.model.topics.positions import Position, parse_end
+from headrace.model.topics.records import Record
 
 PAGE_RECORDS = 10_000
 PAGE_BYTES = 2 * 1024 * 1024
 
 
 class Scan:
-    """Which page to ask for next, and what is in the one that came.
+    """The state of a range read: the next page to request, and the records of each page.
 
-    Ask for ``query`` until it is None; give every page to ``take``. The end of the range
-    is fixed by the first page, so a scan ends even while records are being committed.
+    Send ``query`` until it is None, and pass every page to ``add``. The first page fixes the end
+    of the range, so a scan ends even while records are being committed.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Scan:
         limit: int | None,
         descending: bool,
     ) -> None:
-        # PipeProc: revrange starts at the high end.
+        # Backwards, the start is the high end.
         first, second = parse_end(start), parse_end(end)
         low, high = (second, first) if descending else (first, second)
         self._left = _checked(limit)
@@ -37,7 +38,7 @@ class Scan:
             topic=topic,
             start=low,
             end=high,
-            exclusive=exclusive,
+            exclusive=bool(exclusive),
             descending=descending,
             limit=self._page_limit(),
             max_bytes=PAGE_BYTES,
@@ -46,8 +47,8 @@ class Scan:
     def _page_limit(self) -> int:
         return PAGE_RECORDS if self._left is None else min(self._left, PAGE_RECORDS)
 
-    def take(self, page: Page) -> list[Record]:
-        """The records of a page in reading order; decides what the next query is."""
+    def add(self, page: Page) -> list[Record]:
+        """The records of a page in reading order; sets the next query."""
         assert self.query is not None
         found: list[Record] = []
         for batch in page.batches:
@@ -77,9 +78,11 @@ class Scan:
 
 
 def _checked(limit: object) -> int | None:
-    """How many records at the most; None for all, as is any number below 1."""
+    """The maximum number of records; None, and any number below 1, for all."""
     if limit is None:
         return None
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise InvalidOption(f"limit is {limit!r}: use a whole number, or None.", option="limit")
+        raise InvalidOption(
+            f"limit is {shown(limit)}: use a whole number, or None.", option="limit"
+        )
     return limit if limit > 0 else None

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 
 from headrace.errors import InvalidQuery
 from headrace.model.fields import refuse, shown, step, unknown
-from headrace.model.queries import Query
-from headrace.model.selections import Comparison, KeyQuery, Selection
-from headrace.model.typed import ANY
+from headrace.model.query.queries import Query
+from headrace.model.query.selections import Comparison, KeyQuery, Selection
+from headrace.model.query.typed_values import ANY
 
 DIVIDER = "__"
 
 
 def where(**asked: object) -> Query:
-    """What all these say of the key-values: ``where(os="linux", tries__gt=3)``.
+    """A query that matches key-values that meet all conditions: ``where(os="linux", tries__gt=3)``.
 
-    A key alone asks for the value. ``__ne`` is its opposite, and holds of what has no such key.
-    ``__lt``, ``__lte``, ``__gt`` and ``__gte`` compare with values of the same type, ``__in``
-    takes a list of values, ``__exists`` says whether there is such a key, of whatever value.
-    ``&`` and ``|`` join queries. Other questions, and keys that hold ``__``, are asked with
-    ``Query`` and ``Selection``, or with ``__eq``: ``where(my__key__eq=1)``.
+    A plain key tests for equality. ``__ne`` is its opposite, and also matches where the key is
+    missing. ``__lt``, ``__lte``, ``__gt`` and ``__gte`` compare with values of the same type,
+    ``__in`` accepts a list of values, ``__exists`` tests whether the key is there, with any value.
+    ``&`` and ``|`` join queries. Use ``Query`` and ``Selection`` for other conditions and for keys
+    that contain ``__``, or ``__eq``: ``where(my__key__eq=1)``.
     """
     if not asked:
         refuse(InvalidQuery, "", "where() says nothing: use Query() to select everything.")
@@ -33,7 +33,7 @@ def where(**asked: object) -> Query:
         if isinstance(found, Query):
             more.append(found)
         elif key in first:
-            # A selection has one question for each key.
+            # A selection has one condition for each key.
             more.append(_one(key, found))
         else:
             first[key] = found

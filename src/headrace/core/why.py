@@ -6,23 +6,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headrace.contract.items import EndedItem, Place, WorkerRow
+from headrace.contract.items import FinishedItem, QueuePosition, WorkerRow
 from headrace.core.limits import LimitUsage
-from headrace.core.looking import is_alive
-from headrace.core.times import moment_of
+from headrace.core.views import is_alive
 from headrace.model.failures import Failure
-from headrace.model.items import State
-from headrace.model.letters import failure_in
-from headrace.model.queues import QueueInfo
+from headrace.model.fields import shown
+from headrace.model.queues.dead_letter import failure_in
+from headrace.model.queues.items import State
+from headrace.model.queues.settings import QueueInfo
+from headrace.model.times import moment_of
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an item is not running, or what became of it. Times are in seconds.
+    """Why an item is not running, or how it ended. Times are in seconds.
 
-    ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are handed
-    out before it. ``is_held`` means that the queue waits for an update of its settings,
-    ``channel_held_for`` that nothing of the item's channel is handed out for so long. ``limits``
-    are those that hold for it, with what is used of them and by whom.
+    ``reasons`` say it in words, and so does ``str()``. ``before`` is how many items are claimed
+    before it. ``is_frozen`` means that the queue waits for an update of its settings,
+    ``channel_delayed_for`` for how long the item's channel is delayed. ``limits`` are those that
+    apply to it, with their usage and the holders.
     """
 
     id: int
@@ -36,8 +37,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None = None
     is_paused: bool = False
     paused_by: str | None = None
-    is_held: bool = False
-    channel_held_for: float | None = None
+    is_frozen: bool = False
+    channel_delayed_for: float | None = None
     leased_by: str | None = None
     lease_ends_in: float | None = None
     workers: int = 0
@@ -46,19 +47,19 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         subject = f" ({self.subject})" if self.subject is not None else ""
-        head = f"item {self.id}{subject} of queue {self.queue!r} is {self.state}"
+        head = f"item {self.id}{subject} of queue {shown(self.queue)} is {self.state}"
         return f"{head}: {'; '.join(self.reasons)}." if self.reasons else f"{head}."
 
 
-def why_ended(ended: EndedItem) -> Why:
-    """What became of an item that is not live any more."""
+def why_ended(ended: FinishedItem) -> Why:
+    """How an item ended that is no longer live."""
     item = ended.item
     error = failure_in(item)
     words = [f"it ended at {moment_of(ended.ended_at).isoformat()}, {ended.cause}"]
     if error is not None:
-        words.append(f"its last error was {_short(error)}")
+        words.append(f"its last error was {error.summary}")
     if item.state == State.DEAD:
-        words.append(f"it was handed out {_times(item.attempts)}; retry or redrive it to run again")
+        words.append(f"it was claimed {_times(item.attempts)}; retry or redrive it to run again")
     return Why(
         id=item.id,
         queue=item.queue,
@@ -72,11 +73,11 @@ def why_ended(ended: EndedItem) -> Why:
 
 
 def why_live(
-    place: Place,
+    place: QueuePosition,
     info: QueueInfo,
     workers: Sequence[WorkerRow],
     *,
-    is_held: bool,
+    is_frozen: bool,
     limits: Sequence[LimitUsage] = (),
 ) -> Why:
     """What a live item waits for."""
@@ -93,7 +94,7 @@ def why_live(
         state=state.name.lower(),
         reasons=(
             *_limited(limits, is_active=is_active),
-            *_reasons(place, info, len(there), due_in, left, is_held=is_held),
+            *_reasons(place, info, len(there), due_in, left, is_frozen=is_frozen),
         ),
         priority=item.priority,
         attempts=item.attempts,
@@ -101,8 +102,8 @@ def why_live(
         before=None if is_active else place.before,
         is_paused=info.is_paused,
         paused_by=info.paused_by,
-        is_held=is_held,
-        channel_held_for=None if is_active else _held_for(place),
+        is_frozen=is_frozen,
+        channel_delayed_for=None if is_active else _delayed_for(place),
         leased_by=item.worker if is_active else None,
         lease_ends_in=left if is_active else None,
         workers=len(there),
@@ -116,18 +117,18 @@ def _limited(limits: Sequence[LimitUsage], *, is_active: bool) -> list[str]:
 
 
 def _reasons(
-    place: Place,
+    place: QueuePosition,
     info: QueueInfo,
     workers: int,
     due_in: float,
     lease_left: float | None,
     *,
-    is_held: bool,
+    is_frozen: bool,
 ) -> list[str]:
     item = place.item
     words = []
     if item.state == State.ACTIVE:
-        words.append(f"{item.worker or 'somebody'} has it, {_lease(lease_left or 0.0)}")
+        words.append(f"{item.worker or 'a client'} has claimed it, {_lease(lease_left or 0.0)}")
         if item.successor is not None:
             words.append("newer content waits for the end of this claim")
     else:
@@ -135,48 +136,41 @@ def _reasons(
             words.append(
                 "the queue is paused" + (f" by {info.paused_by}" if info.paused_by else "")
             )
-        if is_held:
-            words.append("the queue is held until an update of its settings is done")
-        held_for = _held_for(place)
-        if held_for is not None:
-            until = moment_of(place.held_until or 0).isoformat()
-            words.append(f"its channel is held for {held_for:g} s, until {until}")
+        if is_frozen:
+            words.append("the queue is frozen until an update of its settings is done")
+        delayed_for = _delayed_for(place)
+        if delayed_for is not None:
+            until = moment_of(place.delayed_until or 0).isoformat()
+            words.append(f"its channel is delayed for {delayed_for:g} s, until {until}")
         if due_in:
             words.append(f"it is due in {due_in:g} s")
         words.append(_line(place, info))
         if not workers:
-            words.append("no worker of the queue was heard of lately")
+            words.append("no worker of the queue is alive")
     error = failure_in(item)
     if error is not None:
-        words.append(
-            f"it was handed out {_times(item.attempts)}, the last error was {_short(error)}"
-        )
+        words.append(f"it was claimed {_times(item.attempts)}, the last error was {error.summary}")
     return words
 
 
-def _held_for(place: Place) -> float | None:
-    return None if place.held_until is None else (place.held_until - place.now) / 1000
+def _delayed_for(place: QueuePosition) -> float | None:
+    return None if place.delayed_until is None else (place.delayed_until - place.now) / 1000
 
 
-def _line(place: Place, info: QueueInfo) -> str:
+def _line(place: QueuePosition, info: QueueInfo) -> str:
     if not place.before:
         return "it is the next one"
     ranked = f", its priority is {place.item.priority}"
     by_priority = ranked if info.settings.discipline == "priority" else ""
     others = "1 item is" if place.before == 1 else f"{place.before} items are"
-    return f"{others} handed out before it{by_priority}"
+    return f"{others} claimed before it{by_priority}"
 
 
 def _lease(left: float) -> str:
     if left < 0:
-        return f"its lease ended {-left:g} s ago and the next claim may take it"
+        return f"its lease ended {-left:g} s ago and the next claim may get it"
     return f"its lease ends in {left:g} s"
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _short(error: Failure) -> str:
-    line = error.message.strip().partition("\n")[0][:200]
-    return f"{error.type}: {line}" if line else error.type

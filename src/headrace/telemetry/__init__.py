@@ -1,4 +1,4 @@
-"""One event per operation, for whoever wants to listen.
+"""One event per operation, for subscribers.
 
 ``subscribe(handler)`` calls ``handler(event)`` after every operation of every store in
 this process; ``headrace.telemetry.log.attach()`` writes them to the ``headrace`` logger.

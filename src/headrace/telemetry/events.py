@@ -1,4 +1,4 @@
-"""The event, and who hears it."""
+"""Events of operations, and their subscribers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _log = logging.getLogger("headrace")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """How one operation went.
+    """The result of one operation.
 
-    ``outcome`` is ``ok``; ``refused`` when the operation raised because of the data or the
-    state; ``failed`` when the store did; ``unknown`` when nobody can tell. ``attempts``
-    above 1 means deadlocks, a busy database or lost connections were ridden out.
+    ``outcome`` is ``ok``; ``refused`` if the data or the state did not allow the operation;
+    ``failed`` if the store failed; ``unknown`` if it is not known whether the operation took
+    effect. ``attempts`` above 1 means that the operation was retried after a deadlock, a busy
+    database or a lost connection.
     """
 
     operation: str
@@ -31,10 +32,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def subscribe(handler: Handler) -> Callable[[], None]:
-    """Hear every event from now on; returns the function that ends it.
+    """Call ``handler`` with every event from now on; returns the function that ends it.
 
-    Handlers run in the thread or task of the operation and should be quick. One that
-    raises is logged and does not disturb the operation.
+    Handlers run in the thread or task of the operation and should be quick. If a handler raises,
+    the error is logged, and the operation continues.
     """
     global _handlers
     _handlers = (*_handlers, handler)
@@ -47,15 +48,15 @@ def subscribe(handler: Handler) -> Callable[[], None]:
 
 
 def emit(event: Event) -> None:
-    """Tell all handlers."""
+    """Call all handlers."""
     for handler in _handlers:
         try:
             handler(event)
         except Exception:
-            # The operation is done and must not fail because somebody listened badly.
+            # The operation is done, and must not fail because of a handler.
             _log.exception("a telemetry handler raised", extra={"action": "telemetry_handler"})
 
 
 def is_heard() -> bool:
-    """Whether anybody listens."""
+    """Whether there are handlers."""
     return bool(_handlers)

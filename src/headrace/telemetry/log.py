@@ -1,4 +1,4 @@
-"""Events as log lines: short text, the facts in ``extra``."""
+"""Events as log lines: a short text, with all fields in ``extra``."""
 
 from __future__ import annotations
 

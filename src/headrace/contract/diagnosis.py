@@ -1,12 +1,12 @@
-"""Findings that several drivers make, worded once."""
+"""Findings that several drivers report, worded once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from headrace.contract.values import Fact, Finding
 
-# A clock that was set while records were written explains less than this.
+# Smaller differences come from a clock that was adjusted while records were written.
 TOLERATED_MS = 60_000
 
 
@@ -19,7 +19,7 @@ def dated(topic: str | None, ahead_ms: int) -> Finding:
         verdict="warn",
         found=f"topic {topic!r} is {duration(ahead_ms / 1000)} ahead of the clock: a clock ran "
         "fast once, and new records keep its time",
-        next_step="set the clock right; the topic goes on by itself when the time has come",
+        next_step="set the clock right; the topic continues when the time has come",
         facts={"topic": topic, "ahead_ms": ahead_ms},
     )
 
@@ -34,8 +34,19 @@ def tables(version: int, newest: int, where: str) -> Finding:
     return Finding(check="schema", verdict="fail", found=found, next_step=next_step, facts=facts)
 
 
+def missing(names: Collection[str], where: str) -> Finding:
+    """Report which tables, or rows that must be in them, no longer exist."""
+    return Finding(
+        check="schema",
+        verdict="fail",
+        found=f"no longer in {where}: {', '.join(names)}",
+        next_step="restore the database from a backup",
+        facts={"missing": ", ".join(names)},
+    )
+
+
 def size(parts: Mapping[str, int]) -> Finding:
-    """Tell how many bytes there are, in all and by part."""
+    """Report how many bytes there are, in all and by part."""
     listed = ", ".join(f"{name} {size_text(count)}" for name, count in parts.items())
     facts: dict[str, Fact] = {f"{name}_bytes": count for name, count in parts.items()}
     total = size_text(sum(parts.values()))
@@ -43,7 +54,7 @@ def size(parts: Mapping[str, int]) -> Finding:
 
 
 def size_text(count: float) -> str:
-    """Bytes for people."""
+    """A number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

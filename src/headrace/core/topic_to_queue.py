@@ -1,4 +1,4 @@
-"""What becomes of a topic's records in a queue."""
+"""Copying a topic's records to a queue: options, documents, names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from headrace.contract.items import PushCall
 from headrace.core.documents import Doc, document
 from headrace.core.pushes import push_call
 from headrace.errors import InvalidOption
-from headrace.model.names import check_proc, check_queue, check_topic
-from headrace.model.record import Record
+from headrace.model.failures import text_of
+from headrace.model.fields import shown
+from headrace.model.names import check_proc, check_topic, proc_name, writable_proc, writable_queue
+from headrace.model.topics.positions import parse_end
+from headrace.model.topics.records import Record
 
 Subject = str | Callable[[Record], str | None] | None
 Payload = Callable[[Record], Any] | None
@@ -27,7 +30,7 @@ class FailedRecord(Exception):
     """A record that cannot be turned into a document."""
 
     def __init__(self, record: Record, error: Exception) -> None:
-        super().__init__(f"record {record.id} of topic {record.topic!r}: {error}")
+        super().__init__(f"record {record.id} of topic {shown(record.topic)}: {text_of(error)}")
         self.record = record
         self.error = error
 
@@ -83,16 +86,16 @@ def follow(
     priority: int,
     max_body: int,
 ) -> Follow:
-    """Check what a user wants to be followed."""
+    """Check the options of a follower."""
     check_topic(topic)
-    check_queue(queue)
+    writable_queue(queue)
     if subject is not None and not isinstance(subject, str) and not callable(subject):
         raise InvalidOption(
-            f"subject is {subject!r}: name a field of the body, or give a function of the record.",
+            f"subject is {shown(subject)}: name a field of the body, or give a function of the record.",
             option="subject",
         )
     return Follow(
-        name=check_proc(f"{topic}-to-{queue}" if name is None else name),
+        name=writable_proc(proc_name(topic, "to", queue) if name is None else name),
         topic=topic,
         queue=queue,
         subject=subject,
@@ -104,8 +107,11 @@ def follow(
 
 def replay_name(topic: str, queue: str, ends: tuple[str | None, str | None]) -> str:
     """A name for a replay that has none: the same for the same topic, queue and range."""
-    told = msgspec.json.encode((topic, queue, ends))
-    return f"{topic}-{queue}-{hashlib.blake2b(told, digest_size=4).hexdigest()}"
+    for end in ends:
+        if end is not None:
+            parse_end(end)
+    identity = msgspec.json.encode((topic, queue, ends))
+    return proc_name(topic, queue, hashlib.blake2b(identity, digest_size=4).hexdigest())
 
 
 def replay_proc(name: str, low: int, high: int) -> str:

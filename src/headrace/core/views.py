@@ -1,4 +1,4 @@
-"""What can be seen of queues and workers, from what the store tells."""
+"""Reports on queues and workers, made from the store's rows."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from datetime import datetime
 
 import msgspec
 
-from headrace.contract.items import Backlog, ClientRow, Sample, WorkerRow, WorkerStatus
-from headrace.core.times import moment_of
+from headrace.contract.items import ClientInfo, MetricSample, QueueCounts, WorkerRow, WorkerStatus
 from headrace.model.checks import seconds_of
-from headrace.model.items import ItemState
-from headrace.model.queues import QueueInfo, QueueSettings
+from headrace.model.queues.items import ItemState
+from headrace.model.queues.settings import QueueInfo, QueueSettings
+from headrace.model.times import moment_of
 
 ALIVE_MS = 15_000
-"""How long ago a worker may have been heard of to count as there."""
+"""A worker is alive if its last heartbeat is not older than this."""
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's numbers: how many items are in each state, and what happened in its life.
+    """A queue's numbers: how many items are in each state, and how often each event occurred.
 
     ``oldest_due`` is for how many seconds the oldest waiting item has been due. Completed and
-    dead items count while they are kept. ``total`` is the sum of the states; what follows it
-    only grows: see ``headrace.contract.items.Counts``.
+    dead items count while they are kept. ``total`` is the sum of the states; the numbers after it
+    only grow: see ``headrace.contract.items.Counts``.
     """
 
     queue: str
@@ -44,8 +44,8 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     is_computed: bool
 
 
-def stats_of(backlog: Backlog) -> QueueStats:
-    """A queue's numbers as users see them."""
+def stats_of(backlog: QueueCounts) -> QueueStats:
+    """A queue's counts for the user."""
     return QueueStats(
         queue=backlog.queue,
         total=backlog.counts.total,
@@ -56,9 +56,10 @@ def stats_of(backlog: Backlog) -> QueueStats:
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker: where it runs, what it shall do and what it does.
+    """A worker: where it runs, its desired and its current status.
 
-    ``rate`` is how many items a second it settled lately, ``busy`` how many it has in hand.
+    ``rate`` is how many items a second it settled recently, ``busy`` how many it has in flight,
+    ``silent`` the seconds since its last heartbeat, by the store's clock.
     """
 
     id: str
@@ -77,12 +78,19 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     started_at: datetime
     seen_at: datetime
+    silent: float = 0.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its last heartbeat is older than 15 seconds: its process was killed, or cannot
+        reach the store."""
+        return self.silent * 1000 > ALIVE_MS
 
     def __str__(self) -> str:
         return f"{self.id} of client {self.client} ({self.host}, pid {self.pid})"
 
 
-def worker_info(row: WorkerRow, clients: Mapping[str, ClientRow]) -> WorkerInfo:
+def worker_info(row: WorkerRow, clients: Mapping[str, ClientInfo]) -> WorkerInfo:
     """A worker together with its client."""
     client = clients.get(row.client)
     return WorkerInfo(
@@ -102,27 +110,28 @@ def worker_info(row: WorkerRow, clients: Mapping[str, ClientRow]) -> WorkerInfo:
         error=row.error,
         started_at=moment_of(row.started_at),
         seen_at=moment_of(row.seen_at),
+        silent=row.silent_ms / 1000,
     )
 
 
-def worker_infos(rows: Sequence[WorkerRow], clients: Sequence[ClientRow]) -> list[WorkerInfo]:
+def worker_infos(rows: Sequence[WorkerRow], clients: Sequence[ClientInfo]) -> list[WorkerInfo]:
     """Workers together with their clients."""
     by_id = {client.id: client for client in clients}
     return [worker_info(row, by_id) for row in rows]
 
 
 def is_alive(row: WorkerRow, now: int) -> bool:
-    """Whether a worker was heard of lately."""
+    """Whether a worker has sent a heartbeat within ``ALIVE_MS``."""
     return now - row.seen_at <= ALIVE_MS
 
 
 class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as a whole. Times are in seconds, rates in items a second.
 
-    ``workers`` were heard of in the last 15 seconds, ``silent_workers`` were not.
-    ``worker_rate`` is what the workers say they settle, ``rate`` what the queue's series says
-    of the last minutes. ``wait`` is how long the items in flight had been due when they were
-    claimed, ``clears_in`` when the line is worked off at the workers' rate.
+    ``workers`` sent a heartbeat in the last 15 seconds, ``silent_workers`` did not.
+    ``worker_rate`` is the sum of the workers' rates, ``rate`` comes from the queue's metrics of
+    the last minutes. ``wait`` is the mean time from due to claimed of the items in flight,
+    ``clears_in`` the time in which the workers settle all pending items at their rate.
     """
 
     name: str
@@ -131,7 +140,7 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     is_paused: bool
     paused_by: str | None
-    is_held: bool
+    is_frozen: bool
     stats: QueueStats
     workers: tuple[WorkerInfo, ...]
     silent_workers: tuple[WorkerInfo, ...]
@@ -146,14 +155,14 @@ def queue_report(
     info: QueueInfo,
     stats: QueueStats,
     workers: Sequence[WorkerRow],
-    clients: Sequence[ClientRow],
+    clients: Sequence[ClientInfo],
     active: Sequence[ItemState],
-    samples: Sequence[Sample],
+    samples: Sequence[MetricSample],
     *,
     now: int,
-    is_held: bool,
+    is_frozen: bool,
 ) -> QueueReport:
-    """Put together what the store tells of a queue."""
+    """A report on a queue, from the store's rows."""
     there = [row for row in workers if is_alive(row, now)]
     silent = [row for row in workers if not is_alive(row, now)]
     worker_rate = sum(row.rate for row in there)
@@ -164,7 +173,7 @@ def queue_report(
         created_at=info.created,
         is_paused=info.is_paused,
         paused_by=info.paused_by,
-        is_held=is_held,
+        is_frozen=is_frozen,
         stats=stats,
         workers=tuple(worker_infos(there, clients)),
         silent_workers=tuple(worker_infos(silent, clients)),
@@ -176,7 +185,7 @@ def queue_report(
     )
 
 
-def _rate(stats: QueueStats, samples: Sequence[Sample], now: int) -> float | None:
+def _rate(stats: QueueStats, samples: Sequence[MetricSample], now: int) -> float | None:
     if not samples or samples[0].at >= now:
         return None
     return (stats.processed - samples[0].counts.processed) * 1000 / (now - samples[0].at)

@@ -1,4 +1,4 @@
-"""Outcomes that are waited for."""
+"""Awaiting an outcome to its end, even when the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def is_cancelled(error: BaseException) -> bool:
+    """Whether the task that runs here was cancelled, rather than something that it awaited."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True  # the event loop has ended, and the task with it
+    is_outside = task is not None and task.cancelling() > 0
+    return issubclass(type(error), asyncio.CancelledError) and is_outside
+
+
 async def finish(awaitable: Awaitable[T]) -> T:
     """Await something to its end even when the caller is cancelled meanwhile.
 
-    The cancellation is raised afterwards: a COMMIT under way always gets its outcome.
+    The cancellation is raised afterwards: a COMMIT that was sent always gets its outcome.
     """
     task = asyncio.ensure_future(awaitable)
     try:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from headrace.contract.items import PushCall
 from headrace.contract.values import (
-    AckResult,
+    AckAnswer,
     CommitCall,
+    CommitPart,
     Committed,
     Page,
-    Part,
     Promised,
     RangeQuery,
-    Span,
+    SeqSpan,
     StoredPage,
 )
 from headrace.model.codec import ROW_BYTES
-from headrace.model.position import Position
-from headrace.model.procs import Hold, ProcState
-from headrace.model.record import Batch, StoredBatch, TopicInfo
-from headrace.model.refusals import claim_lost, unknown_proc, unknown_seq
+from headrace.model.error_messages import claim_lost, unknown_proc, unknown_seq
+from headrace.model.topics.positions import Position
+from headrace.model.topics.procs import OutstandingClaim, ProcState
+from headrace.model.topics.records import Batch, StoredBatch, TopicInfo
+
+Call = TypeVar("Call", CommitCall, PushCall)
 
 
 def page(
@@ -60,9 +63,9 @@ def _check_exists(topic: TopicInfo, end: Position) -> None:
         check_seq(topic.name, end.seq or 0, topic.first_seq, topic.next_seq)
 
 
-def new_calls(calls: Sequence[CommitCall], taken: Container[str | None]) -> list[CommitCall]:
-    """The calls that write: without a key, or the first with a key that is not taken."""
-    first: dict[str | int, CommitCall] = {}
+def new_calls(calls: Sequence[Call], taken: Container[str | None]) -> list[Call]:
+    """The calls that write: those without a key, and the first with each unused key."""
+    first: dict[str | int, Call] = {}
     for call in calls:
         if call.key is None:
             first[id(call)] = call
@@ -71,12 +74,12 @@ def new_calls(calls: Sequence[CommitCall], taken: Container[str | None]) -> list
     return list(first.values())
 
 
-def merged(parts: Sequence[Part]) -> list[Part]:
+def merged(parts: Sequence[CommitPart]) -> list[CommitPart]:
     """Neighbouring parts of a topic joined into rows of up to ``ROW_BYTES``.
 
     Parts keep their order within each topic; topics stand in the order of first mention.
     """
-    rows: dict[str, list[list[Part]]] = {}
+    rows: dict[str, list[list[CommitPart]]] = {}
     sizes: dict[str, int] = {}
     for part in parts:
         row = rows.setdefault(part.topic, [[]])
@@ -89,13 +92,13 @@ def merged(parts: Sequence[Part]) -> list[Part]:
     return [_joined(some) for row in rows.values() for some in row]
 
 
-def _joined(parts: Sequence[Part]) -> Part:
+def _joined(parts: Sequence[CommitPart]) -> CommitPart:
     if len(parts) == 1:
         return parts[0]
     headers = None
     if any(part.headers is not None for part in parts):
         headers = "\n".join(part.headers or "\n".join(["null"] * part.count) for part in parts)
-    return Part(
+    return CommitPart(
         parts[0].topic,
         sum(part.count for part in parts),
         "\n".join(part.body for part in parts),
@@ -103,21 +106,21 @@ def _joined(parts: Sequence[Part]) -> Part:
     )
 
 
-def spans(parts: Sequence[Part], next_seq: Mapping[str, int]) -> tuple[Span, ...]:
-    """The places parts take, one behind the other, from each topic's next seq on."""
+def spans(parts: Sequence[CommitPart], next_seq: Mapping[str, int]) -> tuple[SeqSpan, ...]:
+    """The spans of parts, one behind the other, from each topic's next seq on."""
     upcoming = dict(next_seq)
     places = []
     for part in parts:
         seq = upcoming[part.topic]
         upcoming[part.topic] = seq + part.count
-        places.append(Span(part.topic, seq, part.count))
+        places.append(SeqSpan(part.topic, seq, part.count))
     return tuple(places)
 
 
 def shares(
     calls: Sequence[CommitCall], written: Committed | Promised
 ) -> list[Committed | Promised]:
-    """What each call has of what was written for all of them; a promise is to one call only."""
+    """Each call's share of what was written for all of them; a promise is to one call only."""
     if isinstance(written, Promised):
         [_] = calls
         return [written]
@@ -131,16 +134,16 @@ def shares(
 
 
 def check_seq(topic: str, seq: int, first_seq: int, next_seq: int) -> None:
-    """Raise ``UnknownSeq`` unless the topic holds that record."""
+    """Raise ``UnknownSeq`` unless the topic has that record."""
     if not first_seq <= seq < next_seq:
         raise unknown_seq(topic, seq, first_seq, next_seq)
 
 
-def check_token(name: str, hold: Hold | None, token: str | None) -> Hold:
-    """The outstanding claim, if ``token`` is its own (or None, which takes any)."""
-    if hold is None or (token is not None and hold.token != token):
+def check_token(name: str, claim: OutstandingClaim | None, token: str | None) -> OutstandingClaim:
+    """The outstanding claim, if ``token`` is its own (or None, which matches any)."""
+    if claim is None or (token is not None and claim.token != token):
         raise claim_lost(name)
-    return hold
+    return claim
 
 
 def check_known(wanted: Sequence[str], found: Sequence[str]) -> None:
@@ -159,20 +162,20 @@ def meant(wanted: Sequence[str], owned: Sequence[tuple[str, str]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def ack_outcome(digest: str | None, result: AckResult) -> str:
+def ack_outcome(digest: str | None, result: AckAnswer) -> str:
     """What a proc remembers of its last ack, to answer a repeat of it."""
     return msgspec.json.encode((digest, result)).decode()
 
 
 def digest_of(calls: Sequence[PushCall]) -> str:
-    """What tells one push from another."""
+    """A digest that distinguishes one push from another."""
     return hashlib.blake2b(msgspec.json.encode(calls), digest_size=16).hexdigest()
 
 
-def repeated_ack(state: ProcState, token: str, digest: str | None) -> AckResult:
-    """The first answer, if this is the last ack once more; else ``ClaimLost``."""
+def repeated_ack(state: ProcState, token: str, digest: str | None) -> AckAnswer:
+    """The first answer, if this repeats the last ack; else ``ClaimLost``."""
     if state.last_ack is not None and state.last_acked_token == token:
-        before, result = msgspec.json.decode(state.last_ack, type=tuple[str | None, AckResult])
+        before, result = msgspec.json.decode(state.last_ack, type=tuple[str | None, AckAnswer])
         if before == digest:
             return result
     raise claim_lost(state.name)

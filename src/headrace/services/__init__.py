@@ -1,0 +1,1 @@
+"""What runs in the background of clients, workers and pipelines."""
