@@ -1,5 +1,5 @@
-"""A store in this process's memory: the reference model, and a companion for tests.
+"""A store in this process's memory: the reference model, also useful in tests.
 
 ``memory://`` is private to its client; ``memory://name`` is shared by all clients of this
-process that name it. Nothing survives the process.
+process that use that name. Nothing survives the process.
 """

@@ -1,4 +1,4 @@
-"""What a memory store holds of counters."""
+"""The counters of user code in a memory store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class CounterState(NamedTuple):
-    """What a session holds; without an end if it was set."""
+    """What a session has counted; without an end if it was set."""
 
     key_values: str
     number: int

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import builtins
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.contract.counters import NO_QUEUE, CounterAnswer, CounterCall, CounterRow
+from headrace.contract.counters import (
+    NO_QUEUE,
+    CounterAddition,
+    CounterAnswer,
+    CounterCall,
+    CounterRow,
+)
 from headrace.contract.op import Op
 from headrace.drivers.memory.counter_data import CounterState
-from headrace.drivers.memory.items import MemoryItems
+from headrace.drivers.memory.limit_counters import free_at, free_slots, usages
 from headrace.drivers.memory.topics import immediate
-from headrace.drivers.memory.totals import room_at, room_in, usages
-from headrace.model import rates
-from headrace.model.channels import selects
-from headrace.model.limiting import Room
-from headrace.model.refusals import slots_lost
+from headrace.model.error_messages import slots_lost
+from headrace.model.limits import rates
+from headrace.model.limits.limit_set import FreeSlots
+from headrace.model.queues.channels import selects
+
+if TYPE_CHECKING:
+    from headrace.drivers.memory.context import MemoryContext
 
 
-class MemoryCounters(MemoryItems):
+class MemoryCounters:
     """The operations on counters."""
 
-    def acquire_counter(self, call: CounterCall) -> Op[CounterAnswer]:
-        return immediate("acquire_counter", lambda: self._count(call))
+    def __init__(self, context: MemoryContext) -> None:
+        self._context = context
+        self.data = context.data
+        self.now = context.now
+
+    def acquire(self, call: CounterCall) -> Op[CounterAnswer]:
+        return immediate("counters.acquire", lambda: self._count(call))
 
     def _count(self, call: CounterCall) -> CounterAnswer:
         data, now = self.data, self.now()
@@ -30,64 +45,90 @@ class MemoryCounters(MemoryItems):
         if mine is not None:
             return CounterAnswer(state="granted", now=now, until=mine.until or 0)
         bounds = data.limits.bounds(NO_QUEUE, call.key_values, "running")
-        room = room_in(data, "running", now)
-        refusal = room.refusal(bounds, call.count)
+        slots = free_slots(data, "running", now)
+        refusal = slots.first_exceeded(bounds, call.count)
         if refusal is not None:
-            free = room_at(data, refusal, now, call.count)
+            free = free_at(data, refusal, now, call.count)
             [usage] = usages(data, [refusal], "running", now, 0)
             ends = [held.until for held in data.counters.values() if held.until is not None]
             times = [*ends, *(() if free is None else (free,))]
             next_at = min(times, default=None)
-            refused = replace(usage, room_at=free)
+            refused = replace(usage, free_at=free)
             return CounterAnswer(state="full", now=now, refusal=refused, next_at=next_at)
-        room.take(bounds, call.count)
-        self._note(room, now)
+        slots.acquire(bounds, call.count)
+        self._note(slots, now)
         until = now + call.lease_ms
         counter = CounterState(call.key_values, call.count, until, call.holder, now)
-        self.set_entry(data.counters, call.session, counter)
+        self._context.storage.set_entry(data.counters, call.session, counter)
         return CounterAnswer(state="granted", now=now, until=until)
 
-    def _note(self, room: Room, now: int) -> None:
-        for bucket, count in room.taken.items():
-            if bucket.period_ms is not None and count:
-                marks = rates.standing(self.data.rates.get(bucket, ()), bucket.period_ms, now)
-                more = rates.with_more(marks, bucket.period_ms, now, count)
-                self.set_entry(self.data.rates, bucket, more)
+    def _note(self, slots: FreeSlots, now: int) -> None:
+        for counter, count in slots.acquired.items():
+            if counter.period_ms is not None and count:
+                marks = rates.current(self.data.rates.get(counter, ()), counter.period_ms, now)
+                more = rates.added(marks, counter.period_ms, now, count)
+                self._context.storage.set_entry(self.data.rates, counter, more)
 
-    def extend_counter(self, session: str, lease_ms: int) -> Op[int]:
+    def extend(self, session: str, lease_ms: int) -> Op[int]:
         def act() -> int:
             mine = self.data.counters.get(session)
             if mine is None:
                 raise slots_lost()
             until = self.now() + lease_ms
-            self.set_entry(self.data.counters, session, mine._replace(until=until))
+            self._context.storage.set_entry(self.data.counters, session, mine._replace(until=until))
             return until
 
-        return immediate("extend_counter", act)
+        return immediate("counters.extend", act)
 
-    def give_back(self, session: str) -> Op[bool]:
+    def release(self, session: str) -> Op[bool]:
         def act() -> bool:
             is_held = session in self.data.counters
             if is_held:
-                self.drop_counter(session)
+                self._context.storage.drop_counter(session)
             return is_held
 
-        return immediate("give_back", act)
+        return immediate("counters.release", act)
 
-    def set_counter(self, key_values: str, count: int) -> Op[int]:
+    def set(self, key_values: str, count: int) -> Op[int]:
         def act() -> int:
             session = f"={key_values}"
             before = self.data.counters.get(session)
             if before is not None:
-                self.drop_counter(session)
+                self._context.storage.drop_counter(session)
             if count:
                 counter = CounterState(key_values, count, None, None, self.now())
-                self.set_entry(self.data.counters, session, counter)
+                self._context.storage.set_entry(self.data.counters, session, counter)
             return 0 if before is None else before.number
 
-        return immediate("set_counter", act)
+        return immediate("counters.set", act)
 
-    def counters(self, select: str | None, after: str, limit: int) -> Op[list[CounterRow]]:
+    def add(self, key_values: str, count: int) -> Op[CounterAddition]:
+        return immediate("counters.add", lambda: self._add(key_values, count))
+
+    def _add(self, key_values: str, count: int) -> CounterAddition:
+        data, now, session = self.data, self.now(), f"={key_values}"
+        before = data.counters.get(session)
+        was = 0 if before is None else before.number
+        if count > 0:
+            bounds = data.limits.bounds(NO_QUEUE, key_values, "running")
+            slots = free_slots(data, "running", now)
+            refusal = slots.first_exceeded(bounds, count)
+            if refusal is not None:
+                free = free_at(data, refusal, now, count)
+                [usage] = usages(data, [refusal], "running", now, 0)
+                return CounterAddition(count=was, refusal=replace(usage, free_at=free))
+            slots.acquire(bounds, count)
+            self._note(slots, now)
+        after = max(was + count, 0)
+        if after < was:
+            self._context.storage.drop_counter(session)
+        if after:
+            since = now if before is None else before.since
+            counter = CounterState(key_values, after, None, None, since)
+            self._context.storage.set_entry(data.counters, session, counter)
+        return CounterAddition(count=after)
+
+    def list(self, select: str | None, after: str, limit: int) -> Op[builtins.list[CounterRow]]:
         def act() -> list[CounterRow]:
             count: Counter[str] = Counter()
             holders: Counter[str] = Counter()
@@ -104,7 +145,7 @@ class MemoryCounters(MemoryItems):
                 for name in names[:limit]
             ]
 
-        return immediate("counters", act, writes=False)
+        return immediate("counters.list", act, writes=False)
 
-    def end_counters(self, limit: int) -> Op[int]:
-        return immediate("end_counters", lambda: self.end_counter_leases(limit))
+    def end(self, limit: int) -> Op[int]:
+        return immediate("counters.end", lambda: self._context.storage.end_counter_leases(limit))

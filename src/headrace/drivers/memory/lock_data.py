@@ -1,4 +1,4 @@
-"""What a memory store holds of locks."""
+"""The locks in a memory store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.model.locks import LockState, Waiting
 
 @dataclass
 class LockData:
-    """All locks, who waits for each, in order, and the floor of numbers under its one name."""
+    """All locks, the waiters for each in order, and the floor of grant numbers under one name."""
 
     states: dict[str, LockState] = field(default_factory=dict)
     lines: dict[str, tuple[Waiting, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a queue holds in memory, in the orders in which it is asked for."""
+"""The data of a queue in memory, in the orders in which operations read it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.contract.items import COUNTED, Counts, EndedItem, LoggedError, Sample
-from headrace.model.channels import blocks
-from headrace.model.items import ItemState, State, rank_of
-from headrace.model.queues import Discipline, QueueInfo, QueueSettings
+from headrace.contract.items import COUNTED, Counts, FinishedItem, LoggedError, MetricSample
+from headrace.model.queues.channels import blocks
+from headrace.model.queues.items import ItemState, State, rank_of
+from headrace.model.queues.settings import Discipline, QueueInfo, QueueSettings
 
 Entry = tuple[int, ...]
 
@@ -19,18 +19,22 @@ Entry = tuple[int, ...]
 class QueueData:
     """A queue and all that belongs to it.
 
-    Without ``info`` there is no queue: there was one, and its data was kept, with the
-    ``version`` that its settings had, and with channels if it had some. ``discipline`` is the one by which ``line`` is sorted now.
-    ``channels`` has the ids of each channel's items, ``lines`` its part of the line, ``turns``
-    when it was its turn, ``holds`` until when it is held, and ``gone`` who had items that went
-    with a channel, and when. ``selections`` has the queries that are registered, and when they
-    were.
+    Without ``info`` there is no queue: it was dropped and its data kept, with the last ``version``
+    of its settings, and with channels if it had some.
+
+    ``discipline``  the one by which ``line`` is sorted now.
+    ``channels``    the ids of each channel's items.
+    ``lines``       each channel's part of the line.
+    ``turns``       the last turn of each channel.
+    ``delays``      until when each channel is delayed.
+    ``gone``        the claims of items that were deleted with a channel, and when that was.
+    ``selections``  the registered queries, and since when.
     """
 
     info: QueueInfo | None = None
     version: int = 0
     has_channels: bool = False
-    held_until: int | None = None
+    frozen_until: int | None = None
     discipline: Discipline = "fifo"
     items: dict[int, ItemState] = field(default_factory=dict)
     subjects: dict[str, int] = field(default_factory=dict)
@@ -38,16 +42,16 @@ class QueueData:
     channels: dict[str, set[int]] = field(default_factory=dict)
     lines: dict[str, list[Entry]] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
-    holds: dict[str, int] = field(default_factory=dict)
+    delays: dict[str, int] = field(default_factory=dict)
     gone: dict[int, tuple[int, str | None]] = field(default_factory=dict)
     selections: dict[str, int] = field(default_factory=dict)
     planned: list[Entry] = field(default_factory=list)
     leases: list[Entry] = field(default_factory=list)
-    completed: dict[int, EndedItem] = field(default_factory=dict)
-    dead: dict[int, EndedItem] = field(default_factory=dict)
+    completed: dict[int, FinishedItem] = field(default_factory=dict)
+    dead: dict[int, FinishedItem] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
     errors: dict[int, LoggedError] = field(default_factory=dict)
-    samples: dict[int, Sample] = field(default_factory=dict)
+    samples: dict[int, MetricSample] = field(default_factory=dict)
     happened: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -59,16 +63,16 @@ class QueueData:
     def is_serial(self) -> bool:
         return self.info is not None and self.info.settings.serial
 
-    def is_held(self, now: int) -> bool:
-        """Whether an update keeps its items back."""
-        return self.held_until is not None and now < self.held_until
+    def is_frozen(self, now: int) -> bool:
+        """Whether it is frozen for an update of its settings."""
+        return self.frozen_until is not None and now < self.frozen_until
 
-    def is_waiting(self, channel: str | None, now: int) -> bool:
-        """Whether a channel is held."""
-        return channel is not None and self.holds.get(channel, now) > now
+    def is_delayed(self, channel: str | None, now: int) -> bool:
+        """Whether a channel is delayed."""
+        return channel is not None and self.delays.get(channel, now) > now
 
     def swap(self, before: ItemState | None, after: ItemState | None) -> None:
-        """Put one state of an item (None: not there) in place of another."""
+        """Replace one state of an item by another; None means absent."""
         if before is not None:
             del self.items[before.id]
             if before.subject is not None:
@@ -85,6 +89,30 @@ class QueueData:
             for order, entry in self._entries(after):
                 insort(order, entry)
 
+    def restore(self, after: ItemState | None, before: ItemState | None) -> None:
+        """Undo a swap, at any point of it."""
+        if after is not None:
+            self.items.pop(after.id, None)
+            if after.subject is not None and self.subjects.get(after.subject) == after.id:
+                del self.subjects[after.subject]
+            for order, entry in self._entries(after):
+                index = bisect_left(order, entry)
+                if order[index : index + 1] == [entry]:
+                    del order[index]
+            if after.key_values is not None:
+                self.channels.setdefault(after.key_values, set())
+                self._leave_channel(after)
+        if before is not None:
+            self.items[before.id] = before
+            if before.subject is not None:
+                self.subjects[before.subject] = before.id
+            if before.key_values is not None:
+                self.channels.setdefault(before.key_values, set()).add(before.id)
+            for order, entry in self._entries(before):
+                index = bisect_left(order, entry)
+                if order[index : index + 1] != [entry]:
+                    order.insert(index, entry)
+
     def _leave_channel(self, item: ItemState) -> None:
         if item.key_values is None:
             return
@@ -95,7 +123,7 @@ class QueueData:
             del self.lines[item.key_values]
 
     def _entries(self, item: ItemState) -> list[tuple[list[Entry], Entry]]:
-        """The orders an item stands in, and as what; the id comes last."""
+        """The orders an item is in, with its entry in each; the id comes last."""
         if item.state == State.PENDING:
             assert item.position is not None
             entry = (-rank_of(self.discipline, item.priority), item.position, item.id)
@@ -108,7 +136,7 @@ class QueueData:
         return [(self.leases, (item.lease_until, item.id))]
 
     def is_blocked(self, channel: str) -> bool:
-        """Whether a strict channel waits: an item of it is out, or will return to its place."""
+        """Whether a strict channel waits: an item is in flight, or will return to its place."""
         return any(blocks(self.items[id]) for id in self.channels.get(channel, ()))
 
     def first(self, order: list[Entry], count: int) -> list[ItemState]:
@@ -116,15 +144,15 @@ class QueueData:
         return [self.items[entry[-1]] for entry in order[:count]]
 
     def until(self, order: list[Entry], time: int) -> list[ItemState]:
-        """The items that a time has come for: the planned that are due, the leases that are over."""
+        """The items whose time has come: planned items that are due, leases that have expired."""
         return self.first(order, bisect_left(order, (time + 1,)))
 
-    def ended(self) -> list[EndedItem]:
-        """All that is kept of ended items."""
+    def ended(self) -> list[FinishedItem]:
+        """All finished items that are kept."""
         return [*self.completed.values(), *self.dead.values()]
 
     def counts(self) -> Counts:
-        """Its numbers; nothing is counted over its life unless it keeps running numbers."""
+        """Its counts; totals over its life are zero unless it keeps running numbers."""
         numbers: dict[str, Any] = {
             "planned": len(self.planned),
             "pending": len(self.line),

@@ -5,34 +5,29 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from headrace.contract import findings
+from headrace.contract.blocks import Block, block, during
 from headrace.contract.op import Op
 from headrace.contract.store import Session
 from headrace.contract.values import (
     Capabilities,
-    Finding,
 )
-from headrace.drivers.memory.channels import MemoryChannels
-from headrace.drivers.memory.coordination import MemoryCoordination
-from headrace.drivers.memory.counters import MemoryCounters
-from headrace.drivers.memory.dead_items import MemoryDeadItems
-from headrace.drivers.memory.limits import MemoryLimits
-from headrace.drivers.memory.locks import MemoryLocks
-from headrace.drivers.memory.maintenance import MemoryMaintenance
-from headrace.drivers.memory.numbers import MemoryNumbers
-from headrace.drivers.memory.sinks import MemorySinks
-from headrace.drivers.memory.topics import Data, immediate
-from headrace.drivers.own_transactions import holding, is_holding, would_wait_for_itself
-from headrace.drivers.running import Probe, Runner, Work
+from headrace.drivers.memory.context import MemoryContext
+from headrace.drivers.memory.topics import Data
+from headrace.drivers.notifier import Notifier, NotifierWaiter
+from headrace.drivers.reentrancy import has_transaction, run_marked, would_wait_for_itself
+from headrace.drivers.runner import Probe, Runner, Work
 from headrace.errors import InvalidOption
-from headrace.waking.bell import Bell, Waiter
+from headrace.model import forks
 
 T = TypeVar("T")
+
+QUICK_POLLS = 20
+MAX_POLL_SECONDS = 0.02
 
 
 class Shared:
@@ -41,41 +36,27 @@ class Shared:
     def __init__(self) -> None:
         self.data = Data()
         self.lock = threading.Lock()
-        self.bell = Bell()
+        self.notifier = Notifier()
+        forks.renew_in_child(self, Shared._unlock)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock; refuse who holds it already and would wait for itself."""
-        if is_holding(self):
-            raise would_wait_for_itself("memory")
-        with self.lock:
-            yield
+    def _unlock(self) -> None:
+        # The next operation undoes what the thread that held the lock had changed.
+        self.lock = threading.Lock()
 
 
 _named: WeakValueDictionary[str, Shared] = WeakValueDictionary()
-_named_lock = threading.Lock()
+_named_lock = forks.ModuleLock()
 
 
 def shared(name: str) -> Shared:
-    """The store of that name, while anybody has it open; a new one for no name."""
+    """The store of that name, while a client has it open; a new one without a name."""
     if not name:
         return Shared()
-    with _named_lock:
+    with _named_lock.lock:
         return _named.setdefault(name, Shared())
 
 
-class MemoryStore(
-    Runner,
-    MemoryMaintenance,
-    MemoryNumbers,
-    MemoryDeadItems,
-    MemoryChannels,
-    MemoryCoordination,
-    MemoryLimits,
-    MemoryCounters,
-    MemorySinks,
-    MemoryLocks,
-):
+class MemoryStore(Runner):
     """Headrace in memory. See ``headrace.contract.store.Store`` and ``contract.queues``."""
 
     name = "memory"
@@ -84,9 +65,9 @@ class MemoryStore(
         is_shared=False,
         resolves_outcome=True,
         has_record_view=False,
-        composes=True,
+        supports_transactions=True,
         numbers_at_commit=False,
-        is_served=False,
+        has_server=False,
     )
 
     def __init__(
@@ -95,75 +76,100 @@ class MemoryStore(
         super().__init__(patience=patience)
         self._shared = shared(name)
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
+        self._compose()
 
-    @property
-    def data(self) -> Data:  # type: ignore[override]  # shared with other clients by name
-        return self._shared.data
-
-    def now(self) -> int:
-        return self._clock()
+    def _compose(self) -> None:
+        self.data = self._shared.data
+        context = MemoryContext(self.data, self._clock)
+        self.topics = context.topics
+        self.procs = context.procs
+        self.queues = context.queues
+        self.channels = context.channels
+        self.limits = context.limits
+        self.locks = context.locks
+        self.counters = context.counters
+        self.sinks = context.sinks
+        self.pipelines = context.pipelines
+        self.tokens = context.tokens
+        self.schedules = context.schedules
+        self.admin = context.admin
 
     async def arun(self, op: Op[T]) -> T:
+        op.accept()
         await self._turn()
         return self.run(op)
 
     async def _turn(self) -> None:
         """Let a transaction of another task end first: this thread must not wait for it."""
-        while self._shared.lock.locked() and not is_holding(self._shared):
-            await asyncio.sleep(0)
+        polls = 0
+        while self._shared.lock.locked() and not has_transaction(self._shared):
+            # Wait for a short transaction without a pause, for a long one without using the CPU.
+            slow = max(polls - QUICK_POLLS, 0)
+            await asyncio.sleep(min(slow * 0.001, MAX_POLL_SECONDS))
+            polls += 1
 
     def attempt(self, op: Op[T]) -> Work[T]:
-        with self._shared.held():
+        shared, data = self._shared, self.data
+        if has_transaction(shared):
+            raise would_wait_for_itself("memory")
+        with shared.lock:
+            if data.undo:
+                # An exception came while another thread's changes were being undone.
+                data.undo_to(0)
             result = yield from self.within(op)
-            announced = self.data.commit()
+            announced = data.commit()
             if op.writes:
                 self.probe(op.name, "committed")
-        self._shared.bell.ring(announced)
+        shared.notifier.notify(announced)
         return result
 
     def within(self, op: Op[T]) -> Work[T]:
-        """Execute an operation, and undo it alone if it raises."""
-        mark = len(self.data.undo)
+        """Execute an operation; if it raises, undo it alone."""
+        data = self.data
+        mark = len(data.undo)
         try:
             self.probe(op.name, 0)
             result = yield from op
             if op.writes:
                 self.probe(op.name, "commit")
         except BaseException:
-            self.undo(mark)
+            data.undo_to(mark)
             raise
         return result
 
-    def undo(self, mark: int) -> None:
-        """Take back all changes after ``mark``."""
-        while len(self.data.undo) > mark:
-            self.data.undo.pop()()
-
-    @contextmanager
-    def transaction(self) -> Iterator[Session]:
-        with self._shared.held(), holding(self._shared), self._all_or_nothing():
-            yield MemorySession(self._shared, self._clock, self.probe)
+    @block
+    def transaction(self) -> Block:
+        shared = self._shared
+        if has_transaction(shared):
+            raise would_wait_for_itself("memory")
+        with shared.lock:
+            if shared.data.undo:
+                shared.data.undo_to(0)
+            announced = yield from run_marked(shared, self._all_or_nothing())
+        shared.notifier.notify(announced)
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[Session]:
         await self._turn()
-        with self._shared.held(), holding(self._shared), self._all_or_nothing():
-            yield MemorySession(self._shared, self._clock, self.probe)
+        with self.transaction() as session:
+            yield session
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def _all_or_nothing(self) -> Generator[Any, Any, set[str]]:
+        data = self.data
         try:
-            yield
+            session = MemorySession(self._shared, self._clock, self.probe)
+            yield from during(session)
+            session.undo_the_rest()
             self.probe("transaction", "commit")
         except BaseException:
-            self.undo(0)
+            data.undo_to(0)
             raise
-        announced = self.data.commit()
+        announced = data.commit()
         self.probe("transaction", "committed")
-        self._shared.bell.ring(announced)
+        return announced
 
-    def waiter(self, topic: str) -> Waiter:
-        return Waiter(self._shared.bell, topic, None)
+    def waiter(self, topic: str) -> NotifierWaiter:
+        return NotifierWaiter(self._shared.notifier, topic, None)
 
     def using(self, connection: Any) -> Session:
         raise InvalidOption(
@@ -180,32 +186,29 @@ class MemoryStore(
     async def aclose(self) -> None:
         pass
 
-    def diagnose(self, deep: bool) -> Op[list[Finding]]:
-        def act() -> list[Finding]:
-            topics = self.data.topics.items()
-            latest = max(topics, key=lambda item: item[1].last_ts, default=None)
-            ahead = latest[1].last_ts - self.now() if latest else 0
-            bodies = sum(len(batch.body) for _, topic in topics for batch in topic.batches)
-            return [
-                Finding(check="engine", verdict="ok", found="the memory of this process"),
-                Finding(check="durability", verdict="ok", found="nothing outlives the process"),
-                findings.dated(latest[0] if latest else None, ahead),
-                findings.size({"bodies": bodies}),
-            ]
-
-        return immediate("diagnose", act, writes=False)
-
 
 class MemorySession(MemoryStore):
     """A store's operations while a transaction of it is open."""
 
     def __init__(self, shared: Shared, clock: Callable[[], int], probe: Probe) -> None:
-        super().__init__(patience=0, clock=clock)
+        Runner.__init__(self, patience=0)
         self._shared = shared
+        self._clock = clock
         self.probe = probe
+        self._compose()
+        # How many changes belong to completed operations.
+        self._done = 0
 
     def attempt(self, op: Op[T]) -> Work[T]:
-        return (yield from self.within(op))
+        self.undo_the_rest()
+        result = yield from self.within(op)
+        self._done = len(self.data.undo)
+        return result
+
+    def undo_the_rest(self) -> None:
+        """Undo the rest of an operation after an exception interrupted the undoing."""
+        if len(self.data.undo) > self._done:
+            self.data.undo_to(self._done)
 
     async def arun(self, op: Op[T]) -> T:
         return self.run(op)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from headrace.contract.items import ClientRow, Pushed, WorkerRow
-from headrace.contract.op import Op, Steps
-from headrace.contract.shared import (
+from headrace.contract.commit_rules import (
     check_seq,
     merged,
     new_calls,
@@ -18,14 +17,16 @@ from headrace.contract.shared import (
     spans,
     stored_page,
 )
+from headrace.contract.items import ClientInfo, Pushed, WorkerRow
+from headrace.contract.op import Op, Steps
 from headrace.contract.sinks import Published, SinkInfo
 from headrace.contract.values import (
     CommitCall,
     CommitOutcome,
+    CommitPart,
     Committed,
     KeyConflict,
     Page,
-    Part,
     Promised,
     RangeQuery,
     StoredPage,
@@ -33,15 +34,21 @@ from headrace.contract.values import (
 from headrace.drivers.memory.counter_data import CounterState
 from headrace.drivers.memory.lock_data import LockData
 from headrace.drivers.memory.queue_data import QueueData
+from headrace.model.access_tokens import AccessToken
 from headrace.model.checks import seconds_of
-from headrace.model.limiting import Bucket, Limits
+from headrace.model.error_messages import unknown_topic
+from headrace.model.limits.limit_set import CounterKey, LimitSet
+from headrace.model.limits.rates import Marks
 from headrace.model.pipelines import Definition
-from headrace.model.position import Crossing, Position, highest, is_beyond, lowest
-from headrace.model.procs import Hold, ProcState
-from headrace.model.queues import DEFAULTS, QueueSettings
-from headrace.model.rates import Marks
-from headrace.model.record import Batch, StoredBatch, TopicInfo
-from headrace.model.refusals import unknown_topic
+from headrace.model.queues.settings import DEFAULTS, QueueSettings
+from headrace.model.schedules.schedule import Schedule
+from headrace.model.topics.positions import Crossing, Position, highest, is_beyond, lowest
+from headrace.model.topics.procs import OutstandingClaim, ProcState
+from headrace.model.topics.records import Batch, StoredBatch, TopicInfo
+from headrace.model.topics.retention import Retention
+
+if TYPE_CHECKING:
+    from headrace.drivers.memory.context import MemoryContext
 
 T = TypeVar("T")
 
@@ -58,7 +65,7 @@ class TopicData:
     max_age: int | None = None
 
     def crossing(self, ts: int) -> Crossing:
-        """Where a timestamp cuts the topic."""
+        """Where a timestamp divides the topic."""
         first = bisect_left(self.batches, ts, key=lambda batch: batch.ts)
         after = bisect_right(self.batches, ts, key=lambda batch: batch.ts)
         return Crossing(self._seq_at(first), self._seq_at(after))
@@ -67,7 +74,7 @@ class TopicData:
         return self.batches[index].base_seq if index < len(self.batches) else self.next_seq
 
     def cover(self, low: int, high: int) -> list[Batch]:
-        """The batches that hold the records low..high."""
+        """The batches with the records low..high."""
         first = bisect_right(self.batches, low, key=lambda batch: batch.base_seq) - 1
         last = bisect_right(self.batches, high, key=lambda batch: batch.base_seq)
         return self.batches[max(first, 0) : last]
@@ -75,24 +82,27 @@ class TopicData:
 
 @dataclass
 class Data:
-    """All that a memory store holds."""
+    """All data of a memory store."""
 
     topics: dict[str, TopicData] = field(default_factory=dict)
-    procs: dict[str, tuple[ProcState, Hold | None]] = field(default_factory=dict)
+    procs: dict[str, tuple[ProcState, OutstandingClaim | None]] = field(default_factory=dict)
     definitions: dict[str, tuple[str, Definition]] = field(default_factory=dict)
     once: dict[str, tuple[int, str | None, Committed]] = field(default_factory=dict)
     leases: dict[str, tuple[str, int]] = field(default_factory=dict)
     queues: dict[str, QueueData] = field(default_factory=dict)
     queue_defaults: QueueSettings = DEFAULTS
+    retention: Retention = field(default_factory=Retention)
     once_pushed: dict[str, tuple[int, str | None, Pushed]] = field(default_factory=dict)
     once_published: dict[str, tuple[int, Published]] = field(default_factory=dict)
-    staged: dict[str, tuple[int, tuple[Part, ...]]] = field(default_factory=dict)
+    staged: dict[str, tuple[int, tuple[CommitPart, ...]]] = field(default_factory=dict)
     sinks: dict[str, SinkInfo] = field(default_factory=dict)
     locks: LockData = field(default_factory=LockData)
-    clients: dict[str, ClientRow] = field(default_factory=dict)
+    tokens: dict[str, AccessToken] = field(default_factory=dict)
+    schedules: dict[str, Schedule] = field(default_factory=dict)
+    clients: dict[str, ClientInfo] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    rates: dict[Bucket, Marks] = field(default_factory=dict)
+    limits: LimitSet = field(default_factory=LimitSet)
+    rates: dict[CounterKey, Marks] = field(default_factory=dict)
     counters: dict[str, CounterState] = field(default_factory=dict)
     last_item: int = 0
     last_turn: int = 0
@@ -101,14 +111,27 @@ class Data:
     announced: set[str] = field(default_factory=set)
 
     def commit(self) -> set[str]:
-        """Forget how to undo; the topics and queues that have something new."""
-        self.undo.clear()
+        """Clear the undo list; returns the topics and queues with news."""
         announced, self.announced = self.announced, set()
+        # Before this statement it can be undone, after it the commit is done.
+        self.undo.clear()
         return announced
+
+    def undo_to(self, mark: int) -> None:
+        """Undo all changes after ``mark``.
+
+        Each change is recorded before it is made, can be undone whether it was made or not, and is
+        forgotten when it has been undone. So an exception in between does no harm, if another call
+        continues.
+        """
+        undo = self.undo
+        while len(undo) > mark:
+            undo[-1]()
+            undo.pop()
 
 
 def immediate(name: str, act: Callable[[], T], *, writes: bool = True) -> Op[T]:
-    """An operation that has no steps to wait for."""
+    """An operation without steps."""
 
     def steps() -> Steps[T]:
         yield from ()
@@ -120,19 +143,20 @@ def immediate(name: str, act: Callable[[], T], *, writes: bool = True) -> Op[T]:
 class MemoryTopics:
     """The topic operations."""
 
+    def __init__(self, context: MemoryContext) -> None:
+        self._context = context
+        self.data = context.data
+        self.now = context.now
+
     data: Data
 
-    def now(self) -> int:
-        """The clock in milliseconds."""
-        raise NotImplementedError  # the store is given it
+    def commit(self, calls: Sequence[CommitCall]) -> Op[builtins.list[CommitOutcome]]:
+        return immediate("topics.commit", lambda: self.commit_now(calls))
 
-    def commit(self, calls: Sequence[CommitCall]) -> Op[list[CommitOutcome]]:
-        return immediate("commit", lambda: self._commit(calls))
-
-    def _commit(self, calls: Sequence[CommitCall]) -> list[CommitOutcome]:
+    def commit_now(self, calls: Sequence[CommitCall]) -> builtins.list[CommitOutcome]:
         now = self.now()
-        taken = {key for key, (until, _, _) in self.data.once.items() if until > now}
-        fresh = new_calls(calls, taken)
+        used = {key for key, (until, _, _) in self.data.once.items() if until > now}
+        fresh = new_calls(calls, used)
         written = self.append([part for call in fresh for part in call.parts])
         mine = dict(zip(map(id, fresh), shares(fresh, written), strict=True))
         return [self._answer(call, mine.get(id(call)), now) for call in calls]
@@ -150,8 +174,8 @@ class MemoryTopics:
         _, digest, outcome = self.data.once[call.key]
         return outcome if digest == call.digest else KeyConflict(call.key)
 
-    def append(self, parts: Sequence[Part]) -> Committed:
-        """Number the parts and keep them, neighbours in one row as everywhere."""
+    def append(self, parts: Sequence[CommitPart]) -> Committed:
+        """Number the parts and store them, neighbours in one row as in all drivers."""
         if not parts:
             return Committed(0, ())
         now = self.now()
@@ -161,12 +185,12 @@ class MemoryTopics:
             self._append_one(row, ts)
         return Committed(ts, places, ts - now)
 
-    def _append_one(self, part: Part, ts: int) -> None:
+    def _append_one(self, part: CommitPart, ts: int) -> None:
         topic = self.topic_data(part.topic)
-        seq, last_ts = topic.next_seq, topic.last_ts
+        seq, last_ts, count = topic.next_seq, topic.last_ts, len(topic.batches)
 
         def undo() -> None:
-            topic.batches.pop()
+            del topic.batches[count:]
             topic.next_seq, topic.last_ts = seq, last_ts
 
         self.data.undo.append(undo)
@@ -175,10 +199,11 @@ class MemoryTopics:
         topic.next_seq, topic.last_ts = seq + part.count, ts
 
     def resolve(self, promised: Promised) -> Op[Committed | None]:
-        raise AssertionError("memory numbers at once and promises nothing")
+        # Records are numbered immediately: no commit here was ever promised.
+        return immediate("topics.resolve", lambda: None, writes=False)
 
     def read(self, query: RangeQuery) -> Op[Page]:
-        return immediate("read", lambda: self._read(query), writes=False)
+        return immediate("topics.read", lambda: self._read(query), writes=False)
 
     def _read(self, query: RangeQuery) -> Page:
         topic = self.topic_data(query.topic)
@@ -201,9 +226,9 @@ class MemoryTopics:
             batches = [_stored(batch) for batch in within(found, max_bytes)]
             return stored_page(info, low, high, limit, batches)
 
-        return immediate("read_stored", act, writes=False)
+        return immediate("topics.read_stored", act, writes=False)
 
-    def topics(self, prefix: str, after: str, limit: int) -> Op[list[TopicInfo]]:
+    def list(self, prefix: str, after: str, limit: int) -> Op[builtins.list[TopicInfo]]:
         def act() -> list[TopicInfo]:
             names = sorted(
                 name
@@ -212,10 +237,10 @@ class MemoryTopics:
             )
             return [self.info_of(name) for name in names[:limit]]
 
-        return immediate("topics", act, writes=False)
+        return immediate("topics.list", act, writes=False)
 
-    def topic_info(self, topic: str) -> Op[TopicInfo]:
-        return immediate("topic_info", lambda: self.info_of(topic), writes=False)
+    def info(self, topic: str) -> Op[TopicInfo]:
+        return immediate("topics.info", lambda: self.info_of(topic), writes=False)
 
     def info_of(self, name: str) -> TopicInfo:
         topic = self.topic_data(name)
@@ -231,11 +256,11 @@ class MemoryTopics:
         )
 
     def topic_data(self, name: str) -> TopicData:
-        """A topic by name; one without records is as good as none."""
+        """A topic by name; one without records counts as none."""
         return self.data.topics.setdefault(name, TopicData())
 
     def position_after(self, name: str, position: Position) -> int | None:
-        """The seq that comes after a position; None while it lies beyond the topic's end."""
+        """The seq after a position; None while that is beyond the topic's end."""
         topic = self.topic_data(name)
         if position.is_seq:
             seq = position.seq or 0
@@ -250,7 +275,7 @@ class MemoryTopics:
     def put(self, where: dict[str, T], key: str, value: T | None) -> None:
         """Set (or remove, with None) an entry so that it can be undone."""
         before = where.get(key)
-        # Entries are kept in the order in which they were made, also by an undone removal.
+        # Entries keep the order in which they were created, also after an undone removal.
         everything = dict(where) if value is None else None
 
         def undo() -> None:

@@ -1,5 +1,5 @@
 """PostgreSQL, through psycopg 3.
 
-No session state: every operation may run on another server connection, so a pooler in
-transaction mode can sit in between.
+It keeps no session state: every operation may run on another server connection, so a pooler in
+transaction mode can be in between.
 """

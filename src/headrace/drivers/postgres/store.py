@@ -2,57 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
+from weakref import WeakSet
 
-from headrace.contract.items import Outcome, PushCall, PushOutcome, Settled, Take, Taking
-from headrace.contract.op import Op, Steps
-from headrace.contract.values import Capabilities, ClaimResult, CommitCall, CommitOutcome, Finding
-from headrace.drivers.postgres import (
-    appending,
-    claiming,
-    diagnosis,
-    item_claims,
-    item_pushes,
-    sessions,
-)
-from headrace.drivers.postgres.blocking import Blocking
-from headrace.drivers.postgres.known import Known
-from headrace.drivers.postgres.loose import LooseClaims
-from headrace.drivers.postgres.staging import Staging
-from headrace.drivers.postgres.wakes import Wakes
-from headrace.drivers.relational.keys import CommitKeys
-from headrace.drivers.relational.locks import Locks
-from headrace.drivers.relational.maintenance import MOST_ROWS, Maintenance
-from headrace.drivers.relational.migrations import migrations
-from headrace.drivers.relational.queues import PushKeys
-from headrace.drivers.relational.queues.rows import QueueRow, queue_of
-from headrace.drivers.relational.session import Session
-from headrace.drivers.relational.sql import NOUNS, Dialect, Sql, Statement
-from headrace.waking.bell import Waiter
+from headrace.contract.op import Steps
+from headrace.contract.values import Capabilities, Finding
+from headrace.drivers.notifier import NotifierWaiter
+from headrace.drivers.postgres import doctor, sessions
+from headrace.drivers.postgres.fastpath.cache import QueueCache
+from headrace.drivers.postgres.fastpath.paths import fast_paths
+from headrace.drivers.postgres.fastpath.unflushed import UnflushedClaims
+from headrace.drivers.postgres.functions import FunctionSet
+from headrace.drivers.postgres.notify import PostgresNotify
+from headrace.drivers.postgres.runner import PostgresRunner
+from headrace.drivers.postgres.sinks import PostgresSinks
+from headrace.drivers.sql_common.context import DialectTraits, QueueLock, SqlContext
+from headrace.drivers.sql_common.migrations import expected, load_schema
+from headrace.drivers.sql_common.session import SqlSession
+from headrace.drivers.sql_common.statements import NOUNS, Dialect, Statements
 
 DIALECT = Dialect(
     folder="postgres",
     word="headrace.",
     style="pyformat",
-    nouns=(*NOUNS, "alone", "gate", "late", "signature", "staging", "wake"),
+    nouns=(
+        *NOUNS,
+        "autocommit",
+        "commit_marker",
+        "deferred_numbering",
+        "notify",
+        "queue_lock",
+        "staging",
+    ),
+)
+TRAITS = DialectTraits(repeats_commits=True, has_commit_markers=True)
+QUEUE_LOCK = QueueLock(
+    enter=lambda sql, name: sql.lock_queue_shared(name=name),
+    close=lambda sql, queue: sql.lock_queue_exclusive(queue=queue.id),
 )
 
 
-class PostgresStore(Blocking, Maintenance, Staging, Locks):
+class PostgresStore(PostgresRunner):
     """Headrace in a PostgreSQL schema. See ``headrace.contract.store.Store``."""
 
     name = "postgres"
-    repeats_at_once = True
     capabilities = Capabilities(
         survives_restart=True,
         is_shared=True,
         resolves_outcome=True,
         has_record_view=True,
-        composes=True,
+        supports_transactions=True,
         numbers_at_commit=True,
-        is_served=True,
+        has_server=True,
     )
 
     def __init__(
@@ -64,100 +67,81 @@ class PostgresStore(Blocking, Maintenance, Staging, Locks):
         patience: float,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        super().__init__(conninfo, is_safe=is_safe, patience=patience)
+        sql = Statements(DIALECT, f"{schema}.")
+        super().__init__(conninfo, sql, is_safe=is_safe, patience=patience)
         self.schema = schema
-        self.sql = Sql(DIALECT, f"{schema}.")
-        self.keys = CommitKeys(self.sql)
-        self.push_keys = PushKeys(self.sql)
         self._clock = clock
-        self._last_rows = {}
-        self.known = Known(self)
-        self.loose = LooseClaims()
-        self.wakes = Wakes(self)
+        self.queue_cache = QueueCache(self)
+        self.unflushed = UnflushedClaims()
+        self.notifier = PostgresNotify(self)
+        self._where: sessions.DatabaseIdentity | None = None
+        # Users' connections that lead to the same database.
+        self.guests: WeakSet[Any] = WeakSet()
+        context = SqlContext(
+            self.sql,
+            self.clock,
+            TRAITS,
+            fastpath=fast_paths(self),
+            queue_lock=QUEUE_LOCK,
+            examine=self._examine,
+        )
+        self.context = context
+        self.topics = context.topics
+        self.procs = context.procs
+        self.queues = context.queues
+        self.channels = context.channels
+        self.limits = context.limits
+        self.locks = context.locks
+        self.counters = context.counters
+        self.sinks = PostgresSinks(context)
+        self.pipelines = context.pipelines
+        self.tokens = context.tokens
+        self.schedules = context.schedules
+        self.admin = context.admin
 
     def clock(self) -> int | None:
         return self._clock() if self._clock else None
 
-    def tidy(self) -> Steps[None]:
-        yield self.sql.drop_signatures(now=self.clock(), limit=MOST_ROWS)
-
-    def note_committed(self, names: set[str]) -> None:
-        self.known.lower_floors(names)
-
-    def tell(self, names: set[str]) -> None:
-        self.wakes.ring(names)
-
-    def diagnose(self, deep: bool) -> Op[list[Finding]]:
+    def _examine(self, deep: bool) -> Steps[list[Finding]]:
         name = f"{self.schema}."
-        site = diagnosis.Site(
+        known = load_schema(DIALECT, name)
+        site = doctor.PostgresSite(
             place=self.address,
             schema=self.schema,
-            newest=migrations(DIALECT, name)[-1].version,
+            newest=known.version,
             is_safe=self.is_safe,
             now=self.clock(),
+            expected=expected(known),
+            functions=FunctionSet(self.schema, known.functions),
         )
-        sql = Sql(DIALECT._replace(nouns=("doctor",)), name)
-        return Op("diagnose", lambda: diagnosis.examine(site, sql), writes=False)
+        return doctor.examine(site, Statements(DIALECT._replace(nouns=("doctor",)), name))
 
-    def entered_queue(self, name: str) -> Steps[QueueRow | None]:
-        sql = self.sql
-        # Entered first and read then, on the same way: what is read counts until COMMIT.
-        _, found = yield sql.enter_queue(name=name), sql.find_queue(name=name, now=self.clock())
-        queue = queue_of(found[0]) if found else None
-        return queue if queue is not None and queue.is_live else None
+    def waiter(self, topic: str) -> NotifierWaiter:
+        return self.notifier.waiter(topic)
 
-    def close_queue(self, queue: QueueRow) -> Steps[None]:
-        yield self.sql.close_queue(queue=queue.id)
-
-    def commit_at_once(
-        self, calls: Sequence[CommitCall]
-    ) -> Callable[[], Steps[list[CommitOutcome]]] | None:
-        return appending.commit_at_once(self, calls)
-
-    def claim_at_once(
-        self, proc: str, token: str, count: int, max_bytes: int
-    ) -> Callable[[], Steps[ClaimResult]]:
-        def under_lock() -> Steps[ClaimResult]:
-            return self.claim_under_lock(proc, token, count, max_bytes)
-
-        return claiming.claim_at_once(self, proc, token, count, max_bytes, under_lock)
-
-    def push_at_once(
-        self, calls: Sequence[PushCall]
-    ) -> Callable[[], Steps[list[PushOutcome]]] | None:
-        return item_pushes.push_at_once(self, calls)
-
-    def claim_items_at_once(self, take: Take) -> Callable[[], Steps[Taking]]:
-        def slowly(is_repeat: bool) -> Steps[Taking]:
-            return self.claim_steps(take, is_repeat=is_repeat)
-
-        return item_claims.claim_at_once(self, take, slowly)
-
-    def secure_at_once(self, queue: str, token: str, item: int) -> Callable[[], Steps[bool]] | None:
-        return item_claims.secure_at_once(self, queue, token, item)
-
-    def is_secured(self, token: str) -> bool:
-        return self.loose.is_secured(token)
-
-    def settle_at_once(
-        self, queue: str, outcomes: Sequence[Outcome]
-    ) -> Callable[[], Steps[list[Settled]]] | None:
-        return item_claims.complete_at_once(self, queue, outcomes)
-
-    def notifications(self, names: Sequence[str]) -> Sequence[Statement]:
-        return self.wakes.notifications(names)
-
-    def waiter(self, topic: str) -> Waiter:
-        return self.wakes.waiter(topic)
-
-    def transaction(self) -> AbstractContextManager[Session]:
+    def transaction(self) -> AbstractContextManager[SqlSession]:
         return sessions.own_transaction(self)
 
-    def atransaction(self) -> AbstractAsyncContextManager[Session]:
+    def atransaction(self) -> AbstractAsyncContextManager[SqlSession]:
         return sessions.own_async_transaction(self)
 
-    def using(self, connection: Any) -> Session:
+    def note_where(self, place: sessions.DatabaseIdentity) -> None:
+        self._where = place
+
+    def where(self) -> sessions.DatabaseIdentity:
+        """Which database this is; asked once."""
+        if self._where is None:
+            self._where = self.run(sessions.where())
+        return self._where
+
+    async def awhere(self) -> sessions.DatabaseIdentity:
+        """The same for async code."""
+        if self._where is None:
+            self._where = await self.arun(sessions.where())
+        return self._where
+
+    def using(self, connection: Any) -> SqlSession:
         return sessions.using(self, connection)
 
-    def ausing(self, connection: Any) -> Session:
+    def ausing(self, connection: Any) -> SqlSession:
         return sessions.ausing(self, connection)

@@ -1,5 +1,5 @@
 """SQLite, through the standard library's ``sqlite3``.
 
-Two copies of the SQLite library in one process lose data, since POSIX locks do not
-exclude inside a process; so this is the one copy, the user's own connections included.
+Two copies of the SQLite library in one process lose data, because POSIX locks do not exclude each
+other inside a process. So Headrace uses only this copy, for users' own connections, too.
 """

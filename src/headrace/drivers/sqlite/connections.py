@@ -2,8 +2,8 @@
 
 SQLite up to 3.51.2 can corrupt a database when a commit resets the write-ahead log while
 another connection checkpoints it. Here that cannot happen: no connection of ours ever
-checkpoints by itself, and ``checkpoint`` runs only while we hold the write lock, so that
-nobody can commit meanwhile.
+checkpoints automatically, and ``checkpoint`` runs only while we hold the write lock, so that
+no other connection can commit meanwhile.
 """
 
 from __future__ import annotations
@@ -11,149 +11,265 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from weakref import WeakValueDictionary
+from threading import get_ident
 
-import msgspec
-
-from headrace.drivers.own_transactions import is_holding
-from headrace.drivers.relational.sql import Many, Statement
+from headrace.drivers.reentrancy import has_transaction
 from headrace.drivers.sqlite import forks
-from headrace.errors import StoreError, StoreUnavailable, UnsupportedStore
+from headrace.drivers.sqlite.gate import ConnectionGate, gate
+from headrace.drivers.sqlite.result_codes import primary_code, translate
+from headrace.errors import (
+    OutcomeUnknown,
+    StoreBusy,
+    StoreError,
+    UnsupportedStore,
+)
+from headrace.model.forks import renew_in_child
 
 OLDEST = (3, 35, 0)
 WAL_BYTES = 4 * 1024 * 1024
-BUSY_MS = 5_000
+BUSY_MS = 1_500
+"""How long SQLite waits for a lock at a time, unless patience is shorter. Then a call is tried
+again, or ends: at most this much after its patience."""
+BUSY_SLACK = 0.1
+"""Seconds by which that may differ from the remaining patience: setting it costs a statement."""
 IDLE_READERS = 8
 FORK_SECONDS = 5.0
 
-# Connections that a fork left in the child: they must be neither used nor closed there.
+_WITHOUT_WAITING = (False,)
+
+# Connections that a child inherited in a fork: the child must neither use nor close them.
 _left_by_fork: list[object] = []
-
-
-class Gate:
-    """The write lock of one file inside this process.
-
-    SQLite makes writers wait by sleeping, which is unfair and slow between threads; they
-    queue here first.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        # The thread that holds the lock for the moment of a fork.
-        self.forker: int | None = None
-
-
-_gates: WeakValueDictionary[tuple[int, str], Gate] = WeakValueDictionary()
-_gates_lock = threading.Lock()
-
-
-def gate(path: Path) -> Gate:
-    """The gate of a file, the same for all stores of this process."""
-    with _gates_lock:
-        key = (os.getpid(), str(path))
-        found = _gates.get(key)
-        if found is None:
-            found = _gates[key] = Gate()
-        return found
 
 
 class Connections:
     """All connections of one store to its file."""
 
-    def __init__(self, path: Path, *, is_safe: bool) -> None:
+    def __init__(self, path: Path, *, is_safe: bool, patience: float) -> None:
         self.path = path.resolve()
+        self._patience = patience
+        self._busy_seconds = min(BUSY_MS / 1000, patience)
         self.is_safe = is_safe
+        self._name = str(self.path)
         self._wal = f"{self.path}-wal"
         self._start()
         forks.guard(self)
+        renew_in_child(self, Connections._start_again)
 
     def _start(self) -> None:
-        self._pid = os.getpid()
         self._gate = gate(self.path)
         self._writer: sqlite3.Connection | None = None
-        self._is_synced = True
+        # How long the writer waits for a lock at a time; None if unknown.
+        self._busy_limit: float | None = None
+        # Whether an exception that is not one of ours interrupted the use of the writer.
+        self.is_torn = False
+        # The file and the log that the writer writes to; None until they are read.
+        self._inode: int | None = None
+        self._device: int | None = None
+        self._log_inode: int | None = None
+        self._is_gone = False
+        self._is_synced: bool | None = True
         self._checkpointer: sqlite3.Connection | None = None
         self._checkpoint_at = WAL_BYTES
+        # The size of the log before the last commit that checked it.
+        self._log_size = 0
         self._readers: list[sqlite3.Connection] = []
-        self._reading = 0
-        self._readers_lock = threading.Condition(threading.Lock())
+        # One mark for each running read.
+        self.readings: dict[object, None] = {}
+        self._readers_lock = threading.Lock()
 
-    def _begin_anew(self) -> None:
-        """This is the child of a fork."""
+    def _start_again(self) -> None:
+        """Start over in the child of a fork."""
         _left_by_fork.append((self._writer, self._checkpointer, self._readers))
         self._start()
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """The writer connection, for one thread at a time, outside of a transaction."""
-        writer = self.take_writer(relaxed=False)
-        try:
-            yield writer
-        finally:
-            self.put_writer_back(writer)
+    @property
+    def gate(self) -> ConnectionGate:
+        """The gate for all writers of the file in this process."""
+        return self._gate
 
-    def take_writer(self, *, relaxed: bool, durable: bool = False) -> sqlite3.Connection:
-        """The writer connection for this thread alone, until it is put back."""
-        if self._pid != os.getpid():
-            self._begin_anew()
-        self._gate.lock.acquire()
-        try:
-            writer = self._writer
-            if writer is None:
-                writer = self._writer = self.open()
-            is_synced = durable or (self.is_safe and not relaxed)
-            if is_synced != self._is_synced:
-                self._sync(writer, is_synced)
-        except BaseException:
-            self._gate.lock.release()
-            raise
+    def wait_for_turn(
+        self, gate: ConnectionGate, mine: list[bool], operation: str, give_up: float | None
+    ) -> float | None:
+        """Wait until it is this thread's turn to write; ``StoreBusy`` if that takes too long.
+
+        ``give_up`` is when the caller's patience ends; None if it begins now. Returns the same, or
+        when it ends if there was a wait.
+
+        An exception from a signal handler may come behind every call, even behind the one that
+        acquired the lock. So the same call in C notes in ``mine`` that it was acquired, and the
+        caller writes ``finally: if True in mine: gate.lock.release()``.
+        """
+        mine.extend(map(gate.lock.acquire, _WITHOUT_WAITING))
+        if not mine[0]:
+            now = time.monotonic()
+            if give_up is None:
+                give_up = now + self._patience
+            seconds = min(max(give_up - now, 0), threading.TIMEOUT_MAX)
+            mine.extend(map(gate.lock.acquire, (True,), (seconds,)))
+            if not mine[1]:
+                raise self._in_use(*gate.holder)
+        gate.holder = (operation, get_ident())
+        return give_up
+
+    def _in_use(self, operation: str, ident: int) -> StoreBusy:
+        names = [thread.name for thread in threading.enumerate() if thread.ident == ident]
+        thread = f"thread {names[0]!r}" if names else "a thread that has ended,"
+        holder = "a transaction" if operation == "transaction" else f"{operation!r}"
+        return StoreBusy(
+            f"{self.path} was in use for {self._patience:g} s, at last by {holder} in {thread} of "
+            "this process: nothing was written; keep transactions short, and look for a long "
+            "write transaction in another program.",
+            path=str(self.path),
+        )
+
+    def writer(
+        self, *, relaxed: bool = False, durable: bool = False, give_up: float | None = None
+    ) -> sqlite3.Connection:
+        """The writer connection, outside of a transaction, for the thread whose turn it is.
+
+        It waits for locks of other programs until ``give_up`` at most.
+
+        An exception from a signal handler may come at any point. So ``wait_for_turn`` notes that
+        the lock was acquired, ``is_torn`` says whether the connection may be used again, and
+        ``writer.rollback()`` is the first call of the ``finally`` behind it: it does nothing after
+        a commit.
+        """
+        if self._is_gone:
+            # SQLite notices that the file was replaced, and leaves that one's log alone.
+            with self._readers_lock:
+                self._close_all()
+            self._is_gone = False
+        if self.is_torn and self._writer is not None:
+            # Statements may be unfinished.
+            self._writer.close()
+            self._writer = None
+        self.is_torn = False
+        writer = self._writer
+        if writer is None:
+            if self._inode is not None and not self.path.exists():
+                # SQLite would create another one.
+                raise self._gone()
+            writer = self.open()
+            file = self.path.stat()
+            self._inode, self._device, self._log_inode = file.st_ino, file.st_dev, None
+            self._is_synced = True
+            self._busy_limit = self._busy_seconds
+            self._writer = writer
+        if self._busy_limit != self._busy_seconds or (
+            give_up is not None and give_up - time.monotonic() < self._busy_seconds - BUSY_SLACK
+        ):
+            self._limit_busy(writer, give_up)
+        is_synced = durable or (self.is_safe and not relaxed)
+        if is_synced != self._is_synced:
+            # Unknown until it is done.
+            self._is_synced = None
+            writer.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
         return writer
 
-    def put_writer_back(self, writer: sqlite3.Connection) -> None:
-        """Leave the writer to others, without a transaction."""
+    def begin(self, writer: sqlite3.Connection, give_up: float | None) -> None:
+        """Begin a transaction that writes; wait for locks of other programs until ``give_up``."""
+        self._limit_busy(writer, give_up)
+        writer.execute("BEGIN IMMEDIATE")
+
+    def _limit_busy(self, writer: sqlite3.Connection, give_up: float | None) -> None:
+        seconds = self._busy_seconds
+        if give_up is not None:
+            seconds = min(seconds, max(give_up - time.monotonic(), 0))
+        if self._busy_limit is None or abs(seconds - self._busy_limit) > BUSY_SLACK:
+            self._busy_limit = None
+            writer.execute(f"PRAGMA busy_timeout={seconds * 1000:.0f}")
+            self._busy_limit = seconds
+
+    def commit(
+        self, writer: sqlite3.Connection, operation: str, *, checks_log: bool = True
+    ) -> None:
+        """Commit the writer's transaction; ``OutcomeUnknown`` if the disk fails meanwhile.
+
+        Checks the file and its log first, so that a refusal is true: the caller rolls back. If
+        they are lost after that, it is as if they were lost after the commit.
+        """
+        self._check_file()
+        if checks_log:
+            self._check_log()
         try:
-            if writer.in_transaction:
-                writer.execute("ROLLBACK")
-        finally:
-            self._gate.lock.release()
+            writer.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if primary_code(error) != sqlite3.SQLITE_IOERR:
+                raise
+            # The log may contain all of it, but not for certain: a process that opens the file
+            # after a crash may find the transaction there.
+            raise OutcomeUnknown(
+                f"the disk under {self.path} failed while {operation!r} was being committed: it "
+                "may be stored or not. Check the disk, then look, or repeat it with an idempotency "
+                "key.",
+                operation=operation,
+                path=str(self.path),
+            ) from error
 
-    def _sync(self, connection: sqlite3.Connection, is_synced: bool) -> None:
-        connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
-        self._is_synced = is_synced
+    def _check_file(self) -> None:
+        """Raise if a commit would go to a file that no other process can find."""
+        try:
+            file = os.stat(self._name)  # noqa: PTH116  # a Path would cost as much again
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        else:
+            if file.st_ino == self._inode and file.st_dev == self._device:
+                return
+        raise self._gone()
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A reader connection; as many at once as there are readers."""
-        if self._pid != os.getpid():
-            self._begin_anew()
+    def _check_log(self) -> None:
+        """The same for the log; notes its size."""
+        try:
+            log = os.stat(self._wal)  # noqa: PTH116  # a Path would cost as much again
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._gone() from None
+        if log.st_ino != self._log_inode:
+            if self._log_inode is not None:
+                raise self._gone()
+            self._log_inode = log.st_ino
+        self._log_size = log.st_size
+
+    def _gone(self) -> StoreError:
+        self._is_gone = True
+        return StoreError(
+            f"{self.path}, or its -wal, was deleted or replaced while it was open: nothing was "
+            "stored by this call. Move only files that no process has open; restore the file and "
+            "connect again.",
+            path=str(self.path),
+        )
+
+    def reader(self, mark: object) -> sqlite3.Connection:
+        """A reader connection; pass the same mark to ``put_back``."""
         with self._readers_lock:
-            self._reading += 1
+            self.readings[mark] = None
             reader = self._readers.pop() if self._readers else None
-        is_good = False
-        try:
-            if reader is None:
-                reader = self.open()
-                reader.execute("PRAGMA query_only=on")
-            is_good = True
-            yield reader
-        except sqlite3.Error:
-            is_good = False
-            raise
-        finally:
-            self._put_back(reader, is_good=is_good)
+        if reader is None:
+            reader = self.open()
+            reader.execute("PRAGMA query_only=on")
+        return reader
+
+    def put_back(self, reader: sqlite3.Connection | None, *, is_good: bool) -> None:
+        """Return a reader for reuse; afterwards the caller removes its mark from ``readings``."""
+        if reader is None:
+            return
+        if is_good and len(self._readers) < IDLE_READERS:
+            self._readers.append(reader)
+        else:
+            reader.close()
 
     @contextmanager
-    def looking(self) -> Iterator[sqlite3.Connection]:
-        """A connection for a first look at a file that may not be ours: it changes nothing,
-        not even the journal mode."""
+    def probing(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a first check of a file that may not be ours: it changes nothing, not
+        even the journal mode."""
         connection = None
         try:
             address = f"{self.path.as_uri()}?mode=ro"
-            connection = sqlite3.connect(address, uri=True, timeout=BUSY_MS / 1000)
+            connection = sqlite3.connect(address, uri=True, timeout=self._busy_seconds)
             yield connection
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
@@ -161,63 +277,59 @@ class Connections:
             if connection is not None:
                 connection.close()
 
-    def _put_back(self, reader: sqlite3.Connection | None, *, is_good: bool) -> None:
-        with self._readers_lock:
-            self._reading -= 1
-            self._readers_lock.notify_all()
-            if is_good and reader is not None and len(self._readers) < IDLE_READERS:
-                self._readers.append(reader)
-                return
-        if reader is not None:
-            reader.close()
-
     @contextmanager
     def closed_for_fork(self) -> Iterator[None]:
-        """No connection is open in the block, so that a child cannot inherit any.
+        """Keep all connections closed in the block, so that a child cannot inherit any.
 
-        SQLite keeps account of its locks in memory. A child inherits the account but not the
-        locks, and would believe itself protected. Who forks inside a transaction of its own
-        must not use the client in the child.
+        SQLite keeps track of its locks in memory. A child inherits that record but not the locks,
+        and would act as if it held them. After a fork inside an open transaction the child must
+        not use the client.
         """
-        # Another client of the same file may have taken the gate for this very fork.
-        is_ours = self._gate.forker == threading.get_ident()
-        if is_holding(self.path) or not (is_ours or self._gate.lock.acquire(timeout=FORK_SECONDS)):
+        # Another client of the same file may have acquired the gate for this very fork. The child
+        # gets a new one.
+        gate = self._gate
+        is_ours = gate.forker == get_ident()
+        if has_transaction(self.path) or not (is_ours or gate.lock.acquire(timeout=FORK_SECONDS)):
             yield
             return
-        self._gate.forker = threading.get_ident()
+        gate.forker = get_ident()
         try:
             with self._readers_lock:
-                self._readers_lock.wait_for(lambda: self._reading == 0, FORK_SECONDS)
+                give_up = time.monotonic() + FORK_SECONDS
+                while self.readings and time.monotonic() < give_up:
+                    time.sleep(0.001)
                 if not (self._writer is not None and self._writer.in_transaction):
                     self._close_all()
                 yield
         finally:
             if not is_ours:
-                self._gate.forker = None
-                self._gate.lock.release()
+                gate.forker = None
+                gate.lock.release()
 
     def checkpoint_if_due(self, writer: sqlite3.Connection) -> None:
-        """Move the log into the file when the log has grown; call it inside ``writing``.
+        """Move the log into the file if it had grown before the last commit, which was ours.
 
-        Costs one stat otherwise. Readers that hold old snapshots only delay it.
+        Call it outside of a transaction, while it is this thread's turn. Readers with old snapshots
+        only delay it.
         """
-        try:
-            size = os.stat(self._wal).st_size  # noqa: PTH116  # a Path would cost as much again
-        except FileNotFoundError:
-            return
-        if size <= self._checkpoint_at:
+        if self._log_size <= self._checkpoint_at:
+            if self._log_size <= WAL_BYTES:
+                # The log was restarted.
+                self._checkpoint_at = WAL_BYTES
             return
         try:
             is_complete = self.checkpoint(writer)
-        except (sqlite3.Error, StoreError):
-            # The commit before us is done and safe in the log; a later one tries again, and
-            # if the disk is at fault it will say so itself.
+            size = os.stat(self._wal).st_size  # noqa: PTH116  # as above
+        except (sqlite3.Error, StoreError, OSError):
+            # The commit before is durable in the log. A later commit tries again, and reports a
+            # failing disk itself.
             return
-        # A reader of an old snapshot is in the way: wait for the log to grow some more.
-        self._checkpoint_at = WAL_BYTES if is_complete else size + WAL_BYTES
+        # The next commit sees this size once more, and restarts the log. If a reader of an old
+        # snapshot prevents that, wait for the log to grow further.
+        self._checkpoint_at = size if is_complete else size + WAL_BYTES
 
     def checkpoint(self, writer: sqlite3.Connection) -> bool:
-        """Checkpoint while ``writer`` holds the write lock; whether all of the log is done."""
+        """Checkpoint while ``writer`` holds the write lock; returns whether it is complete."""
         if self._checkpointer is None:
             self._checkpointer = self.open()
         writer.execute("BEGIN IMMEDIATE")
@@ -228,10 +340,13 @@ class Connections:
         return bool(row[1] == row[2])
 
     def open(self) -> sqlite3.Connection:
-        """Open one more connection, with the settings all of ours have."""
+        """Open one more connection, with the settings of all our connections."""
         try:
             connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
+                self.path,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=self._busy_seconds,
             )
         except sqlite3.DatabaseError as error:
             raise translate(error, self.path) from error
@@ -246,6 +361,9 @@ class Connections:
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA wal_autocheckpoint=0")
+            # On macOS a plain flush leaves the data in the drive's cache; elsewhere these do nothing.
+            connection.execute("PRAGMA fullfsync=1")
+            connection.execute("PRAGMA checkpoint_fullfsync=1")
             connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
             [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         except sqlite3.DatabaseError as error:
@@ -258,9 +376,7 @@ class Connections:
             )
 
     def close(self) -> None:
-        """Close all connections; SQLite tidies the log up when the last one goes."""
-        if self._pid != os.getpid():
-            return
+        """Close all connections; SQLite removes the log when the last one closes."""
         with self._gate.lock, self._readers_lock:
             self._close_all()
 
@@ -270,50 +386,6 @@ class Connections:
                 connection.close()
         self._readers = []
         self._checkpointer = self._writer = None
-        self._is_synced = True
-
-
-def as_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as SQLite takes them: lists travel as JSON text."""
-    for value in parameters.values():
-        if type(value) is list:
-            break
-    else:
-        return parameters
-    return {
-        name: msgspec.json.encode(value).decode() if isinstance(value, list) else value
-        for name, value in parameters.items()
-    }
-
-
-def rows_of(connection: sqlite3.Connection, statement: Statement | Many) -> list[sqlite3.Row]:
-    """Execute a statement and fetch its rows, whatever row factory the connection has."""
-    cursor = connection.cursor()
-    cursor.row_factory = sqlite3.Row
-    if not isinstance(statement, Many):
-        if statement.as_stored:
-            return _rows_as_stored(cursor, statement)
-        return cursor.execute(statement.text, as_parameters(statement.parameters)).fetchall()
-    if "returning" not in statement.text:
-        cursor.executemany(statement.text, statement.rows)
-        return []
-    return [row for one in statement.rows for row in cursor.execute(statement.text, one)]
-
-
-def _rows_as_stored(cursor: sqlite3.Cursor, statement: Statement) -> list[sqlite3.Row]:
-    connection = cursor.connection
-    before, connection.text_factory = connection.text_factory, bytes
-    try:
-        return cursor.execute(statement.text, statement.parameters).fetchall()
-    finally:
-        connection.text_factory = before
-
-
-def executions(statement: Statement | Many) -> list[dict[str, Any]]:
-    """The parameters of a statement, once for each time that it has to be executed."""
-    if isinstance(statement, Many):
-        return [dict(row) for row in statement.rows]
-    return [as_parameters(statement.parameters)]
 
 
 def check_version() -> None:
@@ -323,39 +395,3 @@ def check_version() -> None:
             f"SQLite {sqlite3.sqlite_version} is too old: 3.35 or newer is needed. "
             "It comes with Python; use a newer Python."
         )
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Whether somebody else held the lock for longer than we wait at a time."""
-    # The low byte is the primary code; SQLITE_BUSY_RECOVERY and its kin are variations.
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    )
-
-
-def translate(error: sqlite3.Error, path: Path) -> Exception:
-    """Our error for one of SQLite's; the original if it is a mistake of ours."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if is_busy(error):
-        return error
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreUnavailable(
-            f"cannot open {path}: check that its folder exists and may be written to.",
-            path=str(path),
-        )
-    if code == sqlite3.SQLITE_NOTADB:
-        return UnsupportedStore(f"{path} is not a SQLite database: choose another file.")
-    if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(f"no space left for {path}: nothing was written.", path=str(path))
-    if code == sqlite3.SQLITE_READONLY:
-        return StoreUnavailable(f"{path} may not be written to: check its rights.", path=str(path))
-    if code == sqlite3.SQLITE_CORRUPT:
-        return StoreError(
-            f"{path} is damaged ({error}): stop all writers and restore it from a backup, "
-            "or try sqlite3's .recover.",
-            path=str(path),
-        )
-    if code == sqlite3.SQLITE_IOERR:
-        return StoreError(f"the disk under {path} failed: {error}.", path=str(path))
-    return error

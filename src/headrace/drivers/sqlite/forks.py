@@ -1,6 +1,6 @@
-"""Forks: connections to SQLite are closed before one and opened anew on both sides.
+"""Forks: SQLite connections are closed before one and opened again on both sides.
 
-``subprocess`` does not come here: it replaces the program at once.
+``subprocess`` does not come here: it replaces the program immediately.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """What can be closed for the moment of a fork."""
+    """What can be closed during a fork."""
 
     def closed_for_fork(self) -> AbstractContextManager[None]:
-        """Hold everything closed in the block."""
+        """Keep everything closed in the block."""
         ...
 
 
@@ -40,5 +40,5 @@ def _after() -> None:
         _under_way.pop().close()
 
 
-# In the child too: the locks that were taken for the fork are released on both sides.
+# In the child too: both sides release the locks that were acquired for the fork.
 os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

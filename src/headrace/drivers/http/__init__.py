@@ -1,0 +1,1 @@
+"""Headrace through a node: a driver that sends operations over HTTP."""

@@ -1,2 +1,0 @@
--- What proves that a transaction was committed whose answer was lost: nothing here, since COMMIT
--- answers in the same process. Versions mean the same in all databases.
