@@ -1,1 +1,1 @@
-"""Plain operations for users: each a line over the same operations, blocking and async."""
+"""What users call: ``_async`` is written by hand, ``_sync`` is generated from it."""

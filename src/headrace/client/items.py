@@ -1,46 +1,44 @@
-"""Items as users see them, and what can be said of one that was claimed."""
+"""Items as users see them."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from headrace.contract.items import EndedItem, Outcome
-from headrace.core.outcomes import Said, Then, outcome
-from headrace.core.times import Duration, Moment, moment_of
-from headrace.model import refusals
+from headrace.contract.items import FinishedItem, Outcome
+from headrace.core.outcomes import OutcomeKind, Then, outcome
+from headrace.model import error_messages
 from headrace.model.codec import decode_bytes, decode_value
 from headrace.model.failures import Failure
-from headrace.model.items import BYTES, ItemState, State
-from headrace.model.keyvalues import KeyValues
-from headrace.model.letters import failure_in
-
-if TYPE_CHECKING:
-    from headrace.client.item_claims import AsyncItemClaims, ItemClaims
+from headrace.model.fields import shown
+from headrace.model.query.key_values import KeyValues
+from headrace.model.queues.dead_letter import failure_in
+from headrace.model.queues.items import BYTES, ItemState, State
+from headrace.model.times import Duration, Moment, moment_of
 
 Error = BaseException | Failure | str
 
 
-class ItemView:
-    """An item as it was when it was handed out or looked at. It does not change.
+class Item:
+    """An item as it was when it was claimed or read. It does not change.
 
-    ``token`` proves that a claim is ours; an item that was only looked at has none. The last
+    ``token`` proves the claim; an item that was only read has none. The last
     four are there once it has ended: ``ended_at``, ``cause``, ``fingerprint``, ``title``.
     """
 
     __slots__ = ("_ended", "_max_body", "_payload", "_state", "token")
 
     def __init__(
-        self, state: ItemState | EndedItem, *, max_body: int, is_claimed: bool = False
+        self, state: ItemState | FinishedItem, *, max_body: int, is_claimed: bool = False
     ) -> None:
-        self._ended = state if isinstance(state, EndedItem) else None
-        self._state = state.item if isinstance(state, EndedItem) else state
+        self._ended = state if isinstance(state, FinishedItem) else None
+        self._state = state.item if isinstance(state, FinishedItem) else state
         self._payload: Any = UNSET
         self._max_body = max_body
-        # Whoever looks at an item in flight must not be able to settle it by accident.
+        # Code that reads an item in flight must not settle it by accident.
         self.token = self._state.token if is_claimed else None
 
     @property
@@ -88,7 +86,7 @@ class ItemView:
 
     @property
     def attempts(self) -> int:
-        """How many times it was handed out since it last succeeded, this time included."""
+        """How many times it was claimed since it last succeeded, this time included."""
         return self._state.attempts
 
     @property
@@ -97,8 +95,8 @@ class ItemView:
         return self._state.crashes
 
     @property
-    def iterations(self) -> int:
-        """How many times it was settled in its life."""
+    def times_settled(self) -> int:
+        """How many times it was settled in its life: one that is rescheduled daily counts one a day."""
         return self._state.iterations
 
     @property
@@ -106,23 +104,23 @@ class ItemView:
         return moment_of(self._state.created_at)
 
     @property
-    def next_execution(self) -> datetime:
+    def due_at(self) -> datetime:
         """When it is, or was, due."""
         return moment_of(self._state.next_execution)
 
     @property
-    def last_iteration(self) -> datetime | None:
+    def last_settled_at(self) -> datetime | None:
         """When it was last settled."""
-        return _moment(self._state.last_iteration)
+        return moment(self._state.last_iteration)
 
     @property
     def claimed_at(self) -> datetime | None:
-        return _moment(self._state.claimed_at)
+        return moment(self._state.claimed_at)
 
     @property
     def deadline(self) -> datetime | None:
         """When the claim ends, as it was made: extending it does not change this view."""
-        return _moment(self._state.lease_until)
+        return moment(self._state.lease_until)
 
     @property
     def lease_ms(self) -> int:
@@ -131,7 +129,7 @@ class ItemView:
 
     @property
     def worker(self) -> str | None:
-        """Who has claimed it."""
+        """The worker or process that has claimed it."""
         return self._state.worker
 
     @property
@@ -159,7 +157,7 @@ class ItemView:
 
     def outcome(
         self,
-        kind: Said,
+        kind: OutcomeKind,
         *,
         payload: Any = UNSET,
         at: Moment | None = None,
@@ -167,12 +165,13 @@ class ItemView:
         error: Error | None = None,
         then: Then = (),
     ) -> Outcome:
-        """What is to be said of it, for ``settle``: nothing is sent yet.
+        """An outcome of it for ``settle``; nothing is sent yet. ``ItemLost`` if it is not claimed.
 
-        ``kind`` is complete, reschedule, reject, kill, drop, release or hold.
+        Handlers make one of their item to settle it in a transaction with rows of their own.
+        ``kind`` is complete, reschedule, reject, kill, drop, release or delay_channel.
         """
         if self.token is None:
-            raise refusals.item_lost(self.queue, self.id)
+            raise error_messages.item_lost(self.queue, self.id)
         return outcome(
             self.id,
             self.token,
@@ -186,7 +185,7 @@ class ItemView:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ItemView) and (self._state, self._ended, self.token) == (
+        return isinstance(other, Item) and (self._state, self._ended, self.token) == (
             other._state,
             other._ended,
             other.token,
@@ -196,154 +195,10 @@ class ItemView:
         return hash((self._state.queue, self._state.id))
 
     def __repr__(self) -> str:
-        subject = f" {self.subject!r}" if self.subject is not None else ""
+        subject = f" {shown(self.subject)}" if self.subject is not None else ""
         name = type(self).__name__
-        return f"<{name} {self.id}{subject} of {self.queue!r}, {self.state.name.lower()}>"
+        return f"<{name} {self.id}{subject} of {shown(self.queue)}, {self.state.name.lower()}>"
 
 
-class Item(ItemView):
-    """An item for blocking code. Each way to settle it raises ``ItemLost`` unless it is ours,
-    and ``ItemGone``, which is one, if its channel was deleted.
-
-    >>> for item in queue.claim(10):
-    ...     send(item.payload)
-    ...     item.complete()
-
-    ``then`` is a list of ``headrace.Commit`` and ``headrace.Push`` that are written in the same
-    transaction, or not at all if the item is lost.
-    """
-
-    __slots__ = ("_home",)
-
-    def __init__(
-        self, home: ItemClaims, state: ItemState | EndedItem, *, is_claimed: bool = False
-    ) -> None:
-        super().__init__(state, max_body=home.max_body, is_claimed=is_claimed)
-        self._home = home
-
-    def complete(self, *, payload: Any = UNSET, then: Then = ()) -> None:
-        """It is done; a payload replaces its own in what is kept."""
-        self._home._settle_one(self.outcome("complete", payload=payload, then=then))
-
-    def reschedule(
-        self,
-        *,
-        at: Moment | None = None,
-        delay: Duration | None = None,
-        payload: Any = UNSET,
-        then: Then = (),
-    ) -> datetime:
-        """It is done for now and comes again; returns when. Its attempts begin anew.
-
-        Without a time the queue's ``reschedule_delay`` decides.
-        """
-        said = self.outcome("reschedule", at=at, delay=delay, payload=payload, then=then)
-        return moment_of(self._home._settle_one(said).due or 0)
-
-    def reject(
-        self,
-        error: Error | None = None,
-        *,
-        at: Moment | None = None,
-        delay: Duration | None = None,
-        payload: Any = UNSET,
-        then: Then = (),
-    ) -> datetime | None:
-        """It failed; returns when it comes again, None if it is dead now.
-
-        Without a time the queue's ``reject_delay`` or ``backoff`` decides.
-        """
-        said = self.outcome("reject", error=error, at=at, delay=delay, payload=payload, then=then)
-        return _moment(self._home._settle_one(said).due)
-
-    def kill(self, error: Error | None = None, *, payload: Any = UNSET, then: Then = ()) -> None:
-        """It is dead, whatever attempts it had left."""
-        self._home._settle_one(self.outcome("kill", error=error, payload=payload, then=then))
-
-    def drop(self, *, then: Then = ()) -> None:
-        """Remove it without a trace; its subject is free again."""
-        self._home._settle_one(self.outcome("drop", then=then))
-
-    def release(self) -> None:
-        """Hand it back untouched, as if it had not been claimed."""
-        self._home._settle_one(self.outcome("release"))
-
-    def hold(
-        self, *, at: Moment | None = None, delay: Duration | None = None, then: Then = ()
-    ) -> datetime:
-        """Hand it back, and let nothing of its channel run before a time; returns that.
-
-        For an API that says "retry after": no attempt is counted, and all items of the channel
-        wait. An item that is in no channel waits alone.
-        """
-        said = self.outcome("hold", at=at, delay=delay, then=then)
-        return moment_of(self._home._settle_one(said).due or 0)
-
-    def extend(self, lease: Duration | None = None) -> None:
-        """Keep it for so long from now; without a time, for as long as the claim was made for."""
-        if not self._home.extend([self], lease):
-            raise self._home._lost(self)
-
-
-class AsyncItem(ItemView):
-    """``Item`` for async code."""
-
-    __slots__ = ("_home",)
-
-    def __init__(
-        self, home: AsyncItemClaims, state: ItemState | EndedItem, *, is_claimed: bool = False
-    ) -> None:
-        super().__init__(state, max_body=home.max_body, is_claimed=is_claimed)
-        self._home = home
-
-    async def complete(self, *, payload: Any = UNSET, then: Then = ()) -> None:
-        await self._home._settle_one(self.outcome("complete", payload=payload, then=then))
-
-    async def reschedule(
-        self,
-        *,
-        at: Moment | None = None,
-        delay: Duration | None = None,
-        payload: Any = UNSET,
-        then: Then = (),
-    ) -> datetime:
-        said = self.outcome("reschedule", at=at, delay=delay, payload=payload, then=then)
-        return moment_of((await self._home._settle_one(said)).due or 0)
-
-    async def reject(
-        self,
-        error: Error | None = None,
-        *,
-        at: Moment | None = None,
-        delay: Duration | None = None,
-        payload: Any = UNSET,
-        then: Then = (),
-    ) -> datetime | None:
-        said = self.outcome("reject", error=error, at=at, delay=delay, payload=payload, then=then)
-        return _moment((await self._home._settle_one(said)).due)
-
-    async def kill(
-        self, error: Error | None = None, *, payload: Any = UNSET, then: Then = ()
-    ) -> None:
-        said = self.outcome("kill", error=error, payload=payload, then=then)
-        await self._home._settle_one(said)
-
-    async def drop(self, *, then: Then = ()) -> None:
-        await self._home._settle_one(self.outcome("drop", then=then))
-
-    async def release(self) -> None:
-        await self._home._settle_one(self.outcome("release"))
-
-    async def hold(
-        self, *, at: Moment | None = None, delay: Duration | None = None, then: Then = ()
-    ) -> datetime:
-        said = self.outcome("hold", at=at, delay=delay, then=then)
-        return moment_of((await self._home._settle_one(said)).due or 0)
-
-    async def extend(self, lease: Duration | None = None) -> None:
-        if not await self._home.extend([self], lease):
-            raise await self._home._lost(self)
-
-
-def _moment(ms: int | None) -> datetime | None:
+def moment(ms: int | None) -> datetime | None:
     return None if ms is None else moment_of(ms)
