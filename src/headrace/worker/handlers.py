@@ -1,41 +1,46 @@
-"""Calling handlers, and reading what they return."""
+"""Calls handlers, and turns what they return or raise into outcomes."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.core.times import duration_ms
+from headrace.contract.shield import is_cancelled
 from headrace.errors import InvalidOption
+from headrace.model.failures import failure_of
+from headrace.model.fields import shown
+from headrace.model.times import duration_ms
 from headrace.worker.events import Listeners
-from headrace.worker.holding import Entry
+from headrace.worker.in_flight import InFlightItem
 from headrace.worker.items import Item, item_of
 from headrace.worker.outcomes import (
     COMPLETE,
     KINDS,
     RELEASE,
     Error,
+    HandlerOutcome,
     Kill,
-    Outcome,
     Reject,
+    RetryAfter,
     RetryLater,
     failure_from,
 )
 from headrace.worker.status import Switch
-
-Backoff = Callable[[Item, Any], float | None]
+from headrace.worker.worker_options import Backoff
 
 
 class Context:
-    """What a handler may know beside its item: its second argument, if it has one."""
+    """What a handler may know besides its item: its second argument, if it has one."""
 
     __slots__ = ("_entries", "_switch", "client", "worker")
 
-    def __init__(self, entries: Sequence[Entry], switch: Switch, client: Any, worker: str) -> None:
+    def __init__(
+        self, entries: Sequence[InFlightItem], switch: Switch, client: Any, worker: str
+    ) -> None:
         self._entries = entries
         self._switch = switch
         self.client = client
@@ -43,12 +48,12 @@ class Context:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the claim (of any item of a batch) is gone: what is returned will not count."""
+        """Whether the claim (of any item of a batch) is lost: the outcome will be ignored."""
         return any(entry.is_lost for entry in self._entries)
 
     @property
     def lost(self) -> frozenset[int]:
-        """The ids of the items whose claims are gone."""
+        """The ids of the items whose claims are lost."""
         return frozenset(entry.state.id for entry in self._entries if entry.is_lost)
 
     @property
@@ -58,7 +63,7 @@ class Context:
 
 
 class Handler:
-    """A user's function, and how it is called. It never raises: that is an outcome too."""
+    """A user's function, and how it is called. An error that it raises is an outcome, too."""
 
     def __init__(
         self,
@@ -73,76 +78,80 @@ class Handler:
     ) -> None:
         if not callable(function):
             raise InvalidOption(
-                f"handler is {function!r}: use a function of an item.", option="handler"
+                f"handler is {shown(function)}: use a function of an item.", option="handler"
             )
         self.function = function
         self.is_batch = is_batch
         self.is_async = _is_async(function)
         self._takes_context = _takes_context(function)
-        self._about = (switch, client, worker)
+        self._context = (switch, client, worker)
         self._listeners = listeners
         self._backoff = backoff
 
-    def run(self, entry: Entry) -> Outcome:
+    def run(self, entry: InFlightItem) -> HandlerOutcome:
         """Call it with one item."""
-        item = item_of(entry.state)
+        item, since = item_of(entry.state), perf_counter()
         try:
             if self._takes_context:
-                result = self.function(item, Context((entry,), *self._about))
+                result = self.function(item, Context((entry,), *self._context))
             else:
                 result = self.function(item)
-            return COMPLETE if result is None else self._read(item, result)
-        except BaseException as error:  # whatever a handler raises, its worker lives on
-            return self._failed(item, error)
+            return COMPLETE if result is None else self._read(item, result, since)
+        except BaseException as error:  # whatever a handler raises, its worker goes on
+            return self._failed(item, error, since)
 
-    async def arun(self, entry: Entry) -> Outcome:
+    async def arun(self, entry: InFlightItem) -> HandlerOutcome:
         """``run`` for a coroutine function."""
-        item = item_of(entry.state)
+        item, since = item_of(entry.state), perf_counter()
         try:
             if self._takes_context:
-                result = await self.function(item, Context((entry,), *self._about))
+                result = await self.function(item, Context((entry,), *self._context))
             else:
                 result = await self.function(item)
-            return COMPLETE if result is None else self._read(item, result)
+            return COMPLETE if result is None else self._read(item, result, since)
         except BaseException as error:  # as above
-            return RELEASE if _is_cancelled(error) else self._failed(item, error)
+            return RELEASE if is_cancelled(error) else self._failed(item, error, since)
 
-    def run_batch(self, entries: Sequence[Entry]) -> list[Outcome]:
+    def run_batch(self, entries: Sequence[InFlightItem]) -> list[HandlerOutcome]:
         """Call it with a list of items; an outcome for each."""
-        items = [item_of(entry.state) for entry in entries]
+        items, since = [item_of(entry.state) for entry in entries], perf_counter()
         try:
             if self._takes_context:
-                result = self.function(items, Context(entries, *self._about))
+                result = self.function(items, Context(entries, *self._context))
             else:
                 result = self.function(items)
-            return self._read_batch(items, result)
+            return self._read_batch(items, result, since)
         except BaseException as error:  # as above
-            return [self._failed(item, error) for item in items]
+            return [self._failed(item, error, since) for item in items]
 
-    async def arun_batch(self, entries: Sequence[Entry]) -> list[Outcome]:
+    async def arun_batch(self, entries: Sequence[InFlightItem]) -> list[HandlerOutcome]:
         """``run_batch`` for a coroutine function."""
-        items = [item_of(entry.state) for entry in entries]
+        items, since = [item_of(entry.state) for entry in entries], perf_counter()
         try:
             if self._takes_context:
-                result = await self.function(items, Context(entries, *self._about))
+                result = await self.function(items, Context(entries, *self._context))
             else:
                 result = await self.function(items)
-            return self._read_batch(items, result)
+            return self._read_batch(items, result, since)
         except BaseException as error:  # as above
-            if _is_cancelled(error):
+            if is_cancelled(error):
                 return [RELEASE] * len(items)
-            return [self._failed(item, error) for item in items]
+            return [self._failed(item, error, since) for item in items]
 
-    def _read(self, item: Item, result: Any) -> Outcome:
+    def _read(self, item: Item, result: Any, since: float) -> HandlerOutcome:
         """What a handler's return value means for an item."""
-        if isinstance(result, type) and issubclass(result, Outcome):
+        if isinstance(result, type) and issubclass(result, HandlerOutcome):
             result = result()
-        if isinstance(result, Outcome):
+        if isinstance(result, HandlerOutcome):
             if type(result) not in KINDS:
                 raise TypeError(f"{type(result).__name__} is no outcome of its own")
-            return self._said(item, result) if isinstance(result, Reject | Kill) else result
+            return (
+                self._returned_failure(item, result, since)
+                if isinstance(result, Reject | Kill)
+                else result
+            )
         if isinstance(result, BaseException):
-            return self._failed(item, result)
+            return self._failed(item, result, since)
         if result is False:
             raise ValueError("the handler returned False: return Reject(why) if it failed")
         if inspect.iscoroutine(result):
@@ -150,36 +159,44 @@ class Handler:
             raise TypeError("the handler returned a coroutine: declare it with 'async def'")
         return COMPLETE
 
-    def _said(self, item: Item, outcome: Reject | Kill) -> Outcome:
-        """A failure that was returned; an exception in it is told as if it had been raised."""
+    def _returned_failure(self, item: Item, outcome: Reject | Kill, since: float) -> HandlerOutcome:
+        """A failure that was returned; an exception in it is reported as if it had been raised."""
         error = outcome.error
         if isinstance(error, BaseException):
-            self._listeners.trouble(error, "handle", item)
             outcome = replace(outcome, error=failure_from(error))
-        return outcome if isinstance(outcome, Kill) else self._patient(item, outcome, error)
+        found = outcome if isinstance(outcome, Kill) else self._with_backoff(item, outcome, error)
+        if isinstance(error, BaseException):
+            self._listeners.report_failure(error, item, found, perf_counter() - since)
+        return found
 
-    def _read_batch(self, items: Sequence[Item], result: Any) -> list[Outcome]:
+    def _read_batch(self, items: Sequence[Item], result: Any, since: float) -> list[HandlerOutcome]:
         if isinstance(result, Mapping):
             known = {item.id for item in items}
-            if strange := [key for key in result if key not in known]:
-                raise ValueError(f"the handler returned outcomes for unknown items: {strange}")
-            return [self._read(item, result.get(item.id)) for item in items]
+            if unknown := [key for key in result if key not in known]:
+                raise ValueError(f"the handler returned outcomes for unknown items: {unknown}")
+            return [self._read(item, result.get(item.id), since) for item in items]
         if isinstance(result, list | tuple):
             if len(result) > len(items):
                 raise ValueError(f"the handler returned {len(result)} outcomes for {len(items)}")
             missing = [None] * (len(items) - len(result))
-            return [self._read(i, r) for i, r in zip(items, [*result, *missing], strict=True)]
-        return [self._read(item, result) for item in items]
+            return [
+                self._read(i, r, since) for i, r in zip(items, [*result, *missing], strict=True)
+            ]
+        return [self._read(item, result, since) for item in items]
 
-    def _failed(self, item: Item, error: BaseException) -> Outcome:
-        if isinstance(error, RetryLater):
-            return error.outcome
-        self._listeners.trouble(error, "handle", item)
-        # As text at once: an error keeps its frames alive, and with them all they hold.
-        return self._patient(item, Reject(failure_from(error)), error)
+    def _failed(self, item: Item, error: BaseException, since: float) -> HandlerOutcome:
+        # By its type: an exception may raise whenever one of its attributes is read.
+        if issubclass(type(error), RetryLater):
+            outcome = getattr(error, "outcome", None)
+            if type(outcome) is RetryAfter:
+                return outcome
+        # Only its text is kept: an error keeps its frames alive, and with them all they refer to.
+        outcome = self._with_backoff(item, Reject(failure_of(error)), error)
+        self._listeners.report_failure(error, item, outcome, perf_counter() - since)
+        return outcome
 
-    def _patient(self, item: Item, reject: Reject, error: Error = None) -> Outcome:
-        """A rejection with the wait that the worker's own backoff says."""
+    def _with_backoff(self, item: Item, reject: Reject, error: Error = None) -> Reject:
+        """A rejection with the delay of the worker's own backoff, if it has one."""
         if self._backoff is None or reject.delay is not None or reject.at is not None:
             return reject
         try:
@@ -187,20 +204,10 @@ class Handler:
             if delay is None:
                 return reject
             duration_ms("backoff", delay)
-        except Exception as mistake:  # a bad backoff must not cost the item
-            self._listeners.trouble(mistake, "handle", item)
+        except BaseException as mistake:  # a bad backoff must not cost the item
+            self._listeners.report(mistake, "handle", item)
             return reject
         return replace(reject, delay=delay)
-
-
-def _is_cancelled(error: BaseException) -> bool:
-    """Whether somebody cancelled the handler's task, rather than something inside of it."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return True  # its event loop is gone, and the task with it
-    is_outside = task is not None and task.cancelling() > 0
-    return isinstance(error, asyncio.CancelledError) and is_outside
 
 
 def _is_async(function: Any) -> bool:
@@ -215,10 +222,10 @@ def _takes_context(function: Any) -> bool:
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [parameter for parameter in parameters if parameter.kind in kinds]
-    if len(places) < 2:
+    positional = [parameter for parameter in parameters if parameter.kind in kinds]
+    if len(positional) < 2:
         return False
-    second = places[1]
+    second = positional[1]
     is_required = second.default is inspect.Parameter.empty
     return (
         is_required

@@ -1,17 +1,14 @@
-"""Items as handlers see them."""
+"""Items as handlers get them."""
 
 from __future__ import annotations
 
-from headrace.client.items import ItemView
-from headrace.core.times import Duration
+from headrace.client.items import Item
 from headrace.model.codec import DEFAULT_MAX_BODY
-from headrace.model.items import ItemState
+from headrace.model.queues.items import ItemState
 
-Wait = Duration
-Item = ItemView
-"""What a handler gets: an item to look at. What it returns says what becomes of it."""
+__all__ = ["Item", "item_of"]
 
 
-def item_of(state: ItemState) -> ItemView:
+def item_of(state: ItemState) -> Item:
     """A claimed item."""
-    return ItemView(state, max_body=DEFAULT_MAX_BODY, is_claimed=True)
+    return Item(state, max_body=DEFAULT_MAX_BODY, is_claimed=True)

@@ -1,4 +1,4 @@
-"""What a handler may say of an item by returning it."""
+"""The outcomes that a handler may return for an item."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from headrace.contract.items import Outcome as Told
+from headrace.contract.items import Outcome
 from headrace.core.documents import Commit, Push
-from headrace.core.outcomes import Said
+from headrace.core.outcomes import OutcomeKind
 from headrace.core.outcomes import outcome as encoded_outcome
-from headrace.core.times import Duration, Moment, duration_ms, moment_ms
 from headrace.errors import InvalidOption
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.model.failures import Failure, failure_of
-from headrace.model.items import ItemState
+from headrace.model.queues.items import ItemState
+from headrace.model.times import Duration, Moment, delay_ms, moment_ms
 
 Error = str | BaseException | Failure | None
 
@@ -24,19 +24,19 @@ Error = str | BaseException | Failure | None
 Follow = Push | Commit
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What all outcomes have. ``then`` happens in the same transaction, if the outcome counts;
+class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What all outcomes have. ``then`` is done in the same transaction as the outcome;
     ``payload`` replaces the item's own."""
 
     then: Follow | Sequence[Follow] = ()
     payload: Any = UNSET
 
 
-class Complete(Outcome, frozen=True, kw_only=True):
+class Complete(HandlerOutcome, frozen=True, kw_only=True):
     """The item is done."""
 
 
-class Reschedule(Outcome, frozen=True, kw_only=True):
+class Reschedule(HandlerOutcome, frozen=True, kw_only=True):
     """The item runs again: ``at`` a time, after a ``delay``, or as its queue says."""
 
     at: Moment | None = None
@@ -46,7 +46,7 @@ class Reschedule(Outcome, frozen=True, kw_only=True):
         _check_times(self.at, self.delay)
 
 
-class Reject(Outcome, frozen=True):
+class Reject(HandlerOutcome, frozen=True):
     """The item failed. It runs again at the time that is given, or as its queue says; it is dead
     when it had all its attempts."""
 
@@ -58,24 +58,24 @@ class Reject(Outcome, frozen=True):
         _check_times(self.at, self.delay)
 
 
-class Kill(Outcome, frozen=True):
-    """The item is dead at once: it would never succeed."""
+class Kill(HandlerOutcome, frozen=True):
+    """The item is dead immediately: it would never succeed."""
 
     error: Error = None
 
 
-class Drop(Outcome, frozen=True, kw_only=True):
-    """The item is gone without a trace, and its subject is free."""
+class Drop(HandlerOutcome, frozen=True, kw_only=True):
+    """The item is deleted, and its subject is free."""
 
 
-class Release(Outcome, frozen=True, kw_only=True):
-    """The item is handed back as if it had not been claimed. Nothing is counted."""
+class Release(HandlerOutcome, frozen=True, kw_only=True):
+    """The item is pending again as if it had not been claimed. No attempt is counted."""
 
 
-class RetryAfter(Outcome, frozen=True):
-    """The item is handed back, and nothing of its channel runs before a time: after a ``delay``,
-    or ``at`` a moment. For an API that says so to all who use the same key. No attempt is
-    counted. An item in no channel waits alone."""
+class RetryAfter(HandlerOutcome, frozen=True):
+    """The item is released, and no item of its channel runs before a time: after a ``delay``,
+    or ``at`` a moment. For an API that asks all users of a key to wait. No attempt is counted.
+    An item in no channel waits alone."""
 
     delay: Duration | None = None
     at: Moment | None = None
@@ -87,7 +87,7 @@ class RetryAfter(Outcome, frozen=True):
 
 
 class RetryLater(Exception):
-    """To be raised where a handler cannot return: it means the same as ``RetryAfter``."""
+    """Raise it where a handler cannot return ``RetryAfter``: it means the same."""
 
     def __init__(self, delay: Duration | None = None, *, at: Moment | None = None) -> None:
         self.outcome = RetryAfter(delay, at)
@@ -96,24 +96,26 @@ class RetryLater(Exception):
 
 COMPLETE, RELEASE = Complete(), Release()
 
-KINDS: Mapping[type[Outcome], Said] = {
+KINDS: Mapping[type[HandlerOutcome], OutcomeKind] = {
     Complete: "complete",
     Reschedule: "reschedule",
     Reject: "reject",
     Kill: "kill",
     Drop: "drop",
     Release: "release",
-    RetryAfter: "hold",
+    RetryAfter: "delay_channel",
 }
 
 
-def said(item: ItemState, outcome: Outcome, *, max_body: int = DEFAULT_MAX_BODY) -> Told:
-    """The outcome as a store takes it; ``InvalidInput`` for what cannot be stored."""
+def stored_outcome(
+    item: ItemState, outcome: HandlerOutcome, *, max_body: int = DEFAULT_MAX_BODY
+) -> Outcome:
+    """The outcome in the form that a store expects; ``InvalidInput`` for what cannot be stored."""
     token = item.token or ""
     if outcome is COMPLETE:
-        return Told(item=item.id, token=token, kind="complete")
+        return Outcome(item=item.id, token=token, kind="complete")
     if outcome is RELEASE:
-        return Told(item=item.id, token=token, kind="release")
+        return Outcome(item=item.id, token=token, kind="release")
     at, delay = None, None
     if isinstance(outcome, Reschedule | Reject | RetryAfter):
         at, delay = outcome.at, outcome.delay
@@ -132,15 +134,15 @@ def said(item: ItemState, outcome: Outcome, *, max_body: int = DEFAULT_MAX_BODY)
 
 
 def failure_from(error: str | BaseException | Failure) -> Failure:
-    """A failure, from whatever a handler has at hand."""
+    """A failure, from a text or an exception."""
     return error if isinstance(error, Failure) else failure_of(error)
 
 
 def _check_times(at: Moment | None, delay: Duration | None) -> None:
-    """Said wrongly, it is told where it is said."""
+    """Raise ``InvalidOption`` where an outcome is made with wrong times."""
     if at is not None and delay is not None:
         raise InvalidOption("give at or delay, not both.", option="at")
     if at is not None:
         moment_ms("at", at)
     if delay is not None:
-        duration_ms("delay", delay)
+        delay_ms("delay", delay)

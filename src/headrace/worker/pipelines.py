@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from headrace.errors import InvalidOption
+from headrace.model.fields import shown
 from headrace.model.pipelines import Kind
-from headrace.model.procs import Strategy
+from headrace.model.times import Duration
+from headrace.model.topics.procs import Strategy
 
 F = TypeVar("F", bound=Callable[..., Any])
 Topics = str | Sequence[str]
 
 
 class PipelineOptions(TypedDict, total=False):
-    """What can be said of a pipeline beside its name, its source and its processor."""
+    """The options of a pipeline, besides its name, its source and its processor."""
 
     to: Topics | None
     kind: Kind | None
     offset: str | None
     count: int
-    max_reclaims: int
-    reclaim_timeout: timedelta | float | None
-    on_max_reclaims_reached: Strategy
+    timeout: Duration | None
+    max_attempts: int
+    lease: Duration | None
+    on_exhausted: Strategy
 
 
 def check_options(options: Mapping[str, object]) -> None:
-    """Refuse what is no option of a pipeline."""
+    """Raise ``InvalidOption`` for what is no option of a pipeline."""
     known = PipelineOptions.__annotations__
     for name in options.keys() - known.keys():
         raise InvalidOption(
@@ -35,8 +37,18 @@ def check_options(options: Mapping[str, object]) -> None:
         )
 
 
+def name_of(function: object) -> str:
+    """The name of a function, for its task or pipeline; ``InvalidOption`` if it has none."""
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise InvalidOption(
+            f"{shown(function)} has no name of its own: give one with name=.", option="name"
+        )
+    return name
+
+
 class DeclaredPipeline(NamedTuple):
-    """A pipeline as an app knows it; it is stored when it is run."""
+    """A pipeline as an app declares it; it is stored when it is run."""
 
     name: str
     source: Topics
@@ -47,11 +59,11 @@ class DeclaredPipeline(NamedTuple):
 def declare(
     known: dict[str, DeclaredPipeline], name: str | None, source: Topics, options: PipelineOptions
 ) -> Callable[[F], F]:
-    """The decorator that puts a function among the known ones and leaves it as it is."""
+    """The decorator that adds a function to the known pipelines and returns it unchanged."""
     check_options(options)
 
     def put(function: F) -> F:
-        wanted = name or function.__name__
+        wanted = name or name_of(function)
         if wanted in known:
             raise InvalidOption(
                 f"this app has a pipeline {wanted!r} already: give one of them another name=.",

@@ -1,4 +1,4 @@
-"""Whether a worker works: what it was told, by its owner and by the store."""
+"""The status of a worker: what its owner and the store have ordered."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Change = tuple[WorkerStatus, WorkerStatus]
 class Switch:
     """The status of a worker.
 
-    It is paused or ended by its owner, and stopped, paused or run by the store's order. It is
-    ``stopping`` while it still has items in hand, and ``stopped`` when it has none.
+    Its owner pauses or ends it; the store orders it to stop, to pause or to run. It is
+    ``stopping`` while it still has items in flight, and ``stopped`` when it has none.
     """
 
     def __init__(
@@ -24,8 +24,8 @@ class Switch:
         self._is_idle = is_idle
         self._changed = changed
         self._lock = threading.Lock()
-        self._telling = threading.Lock()
-        self._news: deque[Change] = deque()
+        self._reporting = threading.Lock()
+        self._changes: deque[Change] = deque()
         self._is_paused = False
         self.desired: WorkerStatus = "running"
         self.current: WorkerStatus = "running"
@@ -34,46 +34,46 @@ class Switch:
         self.is_ended = False
 
     def pause(self, *, is_paused: bool) -> None:
-        """Stop claiming, or go on."""
+        """Stop claiming, or claim again."""
         with self._lock:
             self._is_paused = is_paused
-        self.look()
+        self.update()
 
     def order(self, desired: WorkerStatus) -> bool:
-        """What the store desires; whether that is new."""
+        """Follow an order of the store; whether it is new."""
         with self._lock:
             is_new, self.desired = desired != self.desired, desired
         if is_new:
-            self.look()
+            self.update()
         return is_new
 
     def begin_end(self) -> None:
-        """Claim no more, for good."""
+        """Claim no more, ever."""
         with self._lock:
             self.is_ending = True
-        self.look()
+        self.update()
 
     def end(self) -> None:
-        """It is over, whatever is still in hand."""
+        """The worker has ended, whatever is still in flight."""
         with self._lock:
             self.is_ending = self.is_ended = True
-        self.look()
+        self.update()
 
-    def look(self) -> None:
-        """Work out the status again, and tell of a change; in order, and outside the lock."""
+    def update(self) -> None:
+        """Derive the status again, and report a change; in order, and outside the lock."""
         with self._lock:
             before, after = self.current, self._status()
             if before == after:
                 return
             self.current = after
             self.may_claim = after == "running"
-            self._news.append((before, after))
-        while self._news and self._telling.acquire(blocking=False):
+            self._changes.append((before, after))
+        while self._changes and self._reporting.acquire(blocking=False):
             try:
-                while self._news:
-                    self._changed(*self._news.popleft())
+                while self._changes:
+                    self._changed(*self._changes.popleft())
             finally:
-                self._telling.release()
+                self._reporting.release()
 
     def _status(self) -> WorkerStatus:
         if self.is_ended:
