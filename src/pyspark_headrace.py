@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.errors import HeadraceError
-from headrace.pipelines.plainly import plainly
+from headrace.pipelines.error_messages import without_traceback
 
 __all__ = ["DefaultSource"]
 
@@ -27,7 +27,7 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "headrace"
 
-    @plainly
+    @without_traceback
     def schema(self) -> StructType | str:
         """The columns of a record, or those that the option ``schema`` declares."""
         from headrace.pipelines.source import adapters, options
@@ -36,13 +36,13 @@ class DefaultSource(DataSource):
             return self.options["schema"]
         return adapters.record_schema(options.chosen_columns(self.options))
 
-    @plainly
+    @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         from headrace.pipelines.source.adapters import BatchReader
 
         return BatchReader(self.options, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from headrace.pipelines.source.adapters import RefusedStream, StreamReader
 
         try:
@@ -50,14 +50,14 @@ class DefaultSource(DataSource):
         except HeadraceError as error:
             return RefusedStream(error)
 
-    @plainly
+    @without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from headrace.pipelines.sink.adapters import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite=overwrite)
 
-    @plainly
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    @without_traceback
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from headrace.pipelines.sink.adapters import StreamWriter
 
         return StreamWriter(self.options, schema, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Rows as Arrow batches, and what processors make of them as lines. pyarrow comes when called."""
+"""Rows as Arrow batches, and results of processors as lines. pyarrow is imported when needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 from headrace.errors import InvalidBody
 from headrace.model.codec import encode_bodies
 from headrace.pipelines.rows import Rows
-from headrace.pipelines.session import need_spark
+from headrace.pipelines.spark_session import require_module
 
 _decode = msgspec.json.Decoder().decode
 
 
 def schema() -> Any:
-    """The columns that batch processors and DataFrames get."""
-    pa = need_spark("pyarrow")
+    """The schema that batch processors and DataFrames get."""
+    pa = require_module("pyarrow")
     return pa.schema(
         [
             ("topic", pa.string()),
@@ -31,7 +31,7 @@ def schema() -> Any:
 
 def batch_of(rows: Rows) -> Any:
     """Rows as a ``pyarrow.RecordBatch``."""
-    pa = need_spark("pyarrow")
+    pa = require_module("pyarrow")
     columns = [
         [rows.topic] * rows.count,
         rows.seqs,
@@ -40,14 +40,14 @@ def batch_of(rows: Rows) -> Any:
         [None if text == "null" else text for text in rows.headers],
         rows.bodies,
     ]
-    wanted = schema()
-    arrays = [pa.array(values, type=f.type) for values, f in zip(columns, wanted, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    fields = schema()
+    arrays = [pa.array(values, type=f.type) for values, f in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=fields)
 
 
-def bare_batch_of(rows: Rows) -> Any:
-    """Only what a function of bodies needs: each column more costs time, however few the rows."""
-    pa = need_spark("pyarrow")
+def bodies_batch_of(rows: Rows) -> Any:
+    """Only what a function of bodies needs: each column costs time, even for few rows."""
+    pa = require_module("pyarrow")
     return pa.RecordBatch.from_arrays(
         [pa.array(rows.seqs, pa.int64()), pa.array(rows.bodies, pa.string())],
         names=["seq", "body"],
@@ -55,8 +55,8 @@ def bare_batch_of(rows: Rows) -> Any:
 
 
 def rows_of(batch: Any, topic: str) -> Rows:
-    """The rows in a batch of either kind; they are of one topic."""
-    pa = need_spark("pyarrow")
+    """The rows of a batch of either kind, all of one topic."""
+    pa = require_module("pyarrow")
     if "topic" not in batch.schema.names:
         seqs, bodies = batch.column("seq").to_pylist(), batch.column("body").to_pylist()
         return Rows(topic, seqs, [0] * len(seqs), bodies, [None] * len(seqs))
@@ -69,8 +69,8 @@ def rows_of(batch: Any, topic: str) -> Rows:
     )
 
 
-def lines_of_table(result: Any, *, max_body: int) -> list[str]:
-    """A batch processor's result as lines; ``InvalidBody`` if it is none."""
+def encode_table(result: Any, *, max_body: int) -> list[str]:
+    """A batch processor's result as lines; ``InvalidBody`` if it has another type."""
     if result is None:
         return []
     if not hasattr(result, "to_pylist") or not hasattr(result, "schema"):
@@ -79,7 +79,13 @@ def lines_of_table(result: Any, *, max_body: int) -> list[str]:
             f"{type(result).__name__}.",
             path="$",
         )
-    if "body" not in result.schema.names:
+    names = result.schema.names
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InvalidBody(
+            f"the result has two columns {duplicate!r}: rename one of them.", path="$"
+        )
+    if "body" not in names:
         return encode_bodies(result.to_pylist(), max_body=max_body)
     bodies = [_body(value, row) for row, value in enumerate(result.column("body").to_pylist())]
     return encode_bodies(bodies, max_body=max_body)

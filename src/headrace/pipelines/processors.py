@@ -1,19 +1,19 @@
-"""Processors: the user's functions, found, told apart and called.
+"""Processors: the user's functions, and what they accept.
 
 A processor takes one of three things, its *kind*:
 
 - ``record``: the body of a record, a dict (or list). It returns a dict, a list of them, or
   None. A function whose parameter is annotated ``Record`` gets the whole record instead. It may
-  be a coroutine function: then the records of a claim are processed side by side.
+  be a coroutine function: then the records of a claim are processed concurrently.
 - ``batch``: a ``pyarrow.RecordBatch`` with the columns of ``COLUMNS``. It returns a batch or a
   table with a column ``body`` of JSON text, or with columns of which each row becomes a body,
   or None.
 - ``frame``: a Spark ``DataFrame`` with the same columns, on the Spark engine only. It returns
   a DataFrame, read in the same way.
 
-The kind is told by ``kind=``, otherwise by the annotation of the function's first parameter:
-``RecordBatch`` or ``Table`` of pyarrow, ``DataFrame`` of pyspark. Whatever has none is a
-function of records.
+``kind=`` names the kind, otherwise the annotation of the function's first parameter decides:
+``RecordBatch`` or ``Table`` of pyarrow, ``DataFrame`` of pyspark. A function without such an
+annotation is a function of records.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace.errors import InvalidOption
+from headrace.errors import InvalidProcessor
 from headrace.model.pipelines import Kind
 
 COLUMNS = ("topic", "seq", "id", "ts", "headers", "body")
-"""What batches and frames have: ``headers`` and ``body`` are JSON text, ``ts`` a timestamp."""
+"""The columns of batches and frames: ``headers`` and ``body`` are JSON text, ``ts`` a timestamp."""
 
 _BATCHES = ("RecordBatch", "Table")
 
 
 class Processor(NamedTuple):
-    """A function with all that an engine has to know of it."""
+    """A function, and what an engine needs to know about it."""
 
     function: Callable[..., Any]
     name: str
@@ -43,36 +43,36 @@ class Processor(NamedTuple):
     takes_record: bool
     is_async: bool
     reference: str | None
-    """``module:function``, by which another process finds it; None for an inline one."""
+    """``module:function``, by which another process imports it; None for an inline function."""
 
 
 def processor_of(
     function: Callable[..., Any], *, kind: Kind | None, reference: str | None = None
 ) -> Processor:
-    """Look at a function and tell what it takes."""
+    """Inspect a function; ``InvalidProcessor`` if it cannot be a processor."""
     if not callable(function):
-        raise InvalidOption(
+        raise InvalidProcessor(
             f"the processor is {function!r:.80}: give a function, or 'module:function'.",
             option="processor",
         )
     name = reference or name_of(function)
     annotation = _first_annotation(function, name)
-    found = kind or _told_by(annotation)
+    kind = kind or _kind_by_annotation(annotation)
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object with an async __call__
     )
-    if is_async and found != "record":
-        raise InvalidOption(
+    if is_async and kind != "record":
+        raise InvalidProcessor(
             f"processor {name} is a coroutine function: only record processors may be.",
             option="processor",
         )
-    return Processor(function, name, found, _last_name(annotation) == "Record", is_async, reference)
+    return Processor(function, name, kind, _last_name(annotation) == "Record", is_async, reference)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call a function when speaking to people."""
-    kind = function if hasattr(function, "__qualname__") else type(function)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """The name of a function for people, as ``module:function``."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def check_reference(text: str) -> str:
@@ -81,7 +81,7 @@ def check_reference(text: str) -> str:
     if not (colon and module and name) or not all(
         part.isidentifier() for part in [*module.split("."), *name.split(".")]
     ):
-        raise InvalidOption(
+        raise InvalidProcessor(
             f"processor is {text!r}: write module:function, as in shop.jobs:invoice, or give the "
             "function itself.",
             option="processor",
@@ -89,40 +89,40 @@ def check_reference(text: str) -> str:
     return text
 
 
-def find(reference: str) -> Callable[..., Any]:
-    """Import the function that a reference names; ``InvalidOption`` says why it cannot be."""
+def import_processor(reference: str) -> Callable[..., Any]:
+    """Import the function that a reference names; ``InvalidProcessor`` says why it failed."""
     module, _, name = check_reference(reference).partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.append(directory)
     try:
-        found: Any = importlib.import_module(module)
+        imported: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            imported = getattr(imported, part)
     except (Exception, SystemExit) as error:
-        # The user's code may raise anything while it is imported.
-        raise InvalidOption(
+        # The user's module may raise anything while it is imported.
+        raise InvalidProcessor(
             f"processor {reference!r} cannot be imported: {type(error).__name__}: {error}.",
             option="processor",
         ) from error
-    if not callable(found):
-        raise InvalidOption(
-            f"processor {reference!r} is {type(found).__name__}, not a function.",
+    if not callable(imported):
+        raise InvalidProcessor(
+            f"processor {reference!r} is {type(imported).__name__}, not a function.",
             option="processor",
         )
-    return found  # type: ignore[no-any-return]  # whatever it is, it can be called
+    return imported  # type: ignore[no-any-return]  # any callable will do
 
 
 def _first_annotation(function: Callable[..., Any], name: str) -> Any:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return None  # built in, without a signature: a function of records
+        return None  # a built-in without a signature is a function of records
     needed = [p for p in parameters if p.default is p.empty and p.kind in _NEEDED]
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     positional = [p for p in parameters if p.kind in _POSITIONAL]
     if not (positional or takes_any) or [p for p in needed if p not in positional[:1]]:
-        raise InvalidOption(
+        raise InvalidProcessor(
             f"processor {name}{inspect.signature(function)} cannot be called with one argument: "
             "it gets a record's body, a batch or a DataFrame, and nothing else.",
             option="processor",
@@ -134,7 +134,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 _NEEDED = (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _told_by(annotation: Any) -> Kind:
+def _kind_by_annotation(annotation: Any) -> Kind:
     last = _last_name(annotation)
     if last in _BATCHES:
         return "batch"

@@ -1,22 +1,23 @@
-"""What comes of records: lines of JSON for the targets, or an error."""
+"""What processing records yields: lines of JSON for the targets, or an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from headrace.contract.values import CommitCall, Part
+from headrace.contract.values import CommitCall, CommitPart
 from headrace.core.commits import digest_of
 from headrace.errors import InvalidBody
 from headrace.model.codec import encode_bodies, encode_body, pack
+from headrace.model.failures import words_of
 
-LONGEST_ERROR = 2000
+MAX_ERROR_LENGTH = 2000
 
 
-class Piece(NamedTuple):
-    """What came of the neighbouring records ``first_seq`` to ``last_seq`` of a claim.
+class RangeOutcome(NamedTuple):
+    """The outcome of processing the neighbouring records ``first_seq`` to ``last_seq`` of a claim.
 
-    Lines for each target, or, of a single record, why there are none.
+    It has the lines for each target, or the error of a single record.
     """
 
     first_seq: int
@@ -25,12 +26,12 @@ class Piece(NamedTuple):
     error: str | None = None
 
 
-def lines_of(result: Any, *, max_body: int) -> list[str]:
-    """A record processor's result as lines; ``InvalidBody`` if it is none."""
-    return [encode_body(body, max_body=max_body) for body in bodies_of(result)]
+def encode_result(result: Any, *, max_body: int) -> list[str]:
+    """A record processor's result as lines; ``InvalidBody`` if it has another type."""
+    return [encode_body(body, max_body=max_body) for body in bodies_in(result)]
 
 
-def bodies_of(result: Any) -> Sequence[Any]:
+def bodies_in(result: Any) -> Sequence[Any]:
     """The bodies in a record processor's result."""
     if result is None:
         return ()
@@ -39,47 +40,60 @@ def bodies_of(result: Any) -> Sequence[Any]:
     if isinstance(result, (list, tuple)):
         return result
     raise InvalidBody(
-        f"a processor returns a dict, a list of them or None, not {type(result).__name__}.",
+        f"a processor returns a dict, a list of them, or None for nothing, not "
+        f"{type(result).__name__}.",
         path="$",
     )
 
 
-def piece_of(seqs: Sequence[int], results: Sequence[Any], *, max_body: int) -> Piece | None:
-    """All results in one piece; None if there is something wrong with one of them."""
+def combined_outcome(
+    seqs: Sequence[int], results: Sequence[Any], *, max_body: int
+) -> RangeOutcome | None:
+    """All results as one outcome; None if one of them is invalid."""
     try:
         if set(map(type, results)) == {dict}:
-            bodies = list(results)  # nearly always, and quickly told
+            bodies = list(results)  # the usual case, and cheap to check
         else:
-            bodies = [body for result in results for body in bodies_of(result)]
-        return Piece(seqs[0], seqs[-1], encode_bodies(bodies, max_body=max_body))
-    except InvalidBody:
+            bodies = [body for result in results for body in bodies_in(result)]
+        return RangeOutcome(seqs[0], seqs[-1], encode_bodies(bodies, max_body=max_body))
+    except Exception:
+        # InvalidBody, or whatever a result's own class raises while it is read.
         return None
 
 
-def said(error: BaseException) -> str:
-    """An exception for people, and for the dead letter."""
-    text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-    # Any text at all, as databases can hold it.
-    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
+def format_error(error: BaseException) -> str:
+    """The text of an exception, for people and for the dead letter."""
+    return words_of(error)[:MAX_ERROR_LENGTH]
 
 
-def joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Neighbours that succeeded as one."""
-    found: list[Piece] = []
-    for piece in pieces:
-        if found and piece.error is None and found[-1].error is None:
-            before = found.pop()
-            lines = [*before.lines, *piece.lines]
-            found.append(Piece(before.first_seq, piece.last_seq, lines))
+def merge_neighbours(outcomes: Iterable[RangeOutcome]) -> list[RangeOutcome]:
+    """The same outcomes, with successful neighbours merged into one."""
+    merged: list[RangeOutcome] = []
+    for outcome in outcomes:
+        if merged and outcome.error is None and merged[-1].error is None:
+            before = merged.pop()
+            lines = [*before.lines, *outcome.lines]
+            merged.append(RangeOutcome(before.first_seq, outcome.last_seq, lines))
         else:
-            found.append(piece)
-    return found
+            merged.append(outcome)
+    return merged
 
 
-def call_of(lines_by_topic: dict[str, Sequence[str]]) -> CommitCall:
-    """The lines of each topic as a call that a store understands."""
+def without_gaps(seqs: Sequence[int], outcomes: Sequence[RangeOutcome]) -> list[RangeOutcome]:
+    """The outcomes up to the first record of ``seqs`` that has none."""
+    position = 0
+    for number, outcome in enumerate(outcomes):
+        if position == len(seqs) or outcome.first_seq != seqs[position]:
+            return list(outcomes[:number])
+        while position < len(seqs) and seqs[position] <= outcome.last_seq:
+            position += 1
+    return list(outcomes)
+
+
+def commit_call(lines_by_topic: dict[str, Sequence[str]]) -> CommitCall:
+    """A commit of the lines of each topic."""
     parts = tuple(
-        Part(topic, count, body, headers)
+        CommitPart(topic, count, body, headers)
         for topic, lines in lines_by_topic.items()
         for count, body, headers in pack(lines, ["null"] * len(lines))
     )

@@ -1,4 +1,4 @@
-"""The records of a claim as they are stored: columns of JSON text, decoded by whoever needs it."""
+"""The records of a claim as they are stored: columns of JSON text, decoded when needed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from headrace.contract.values import ClaimResult, StoredPage
 from headrace.errors import MalformedRecord
-from headrace.model.position import record_id
-from headrace.model.record import Batch, Record
+from headrace.model.topics.positions import record_id
+from headrace.model.topics.records import Batch, Record
 
 _decode_lines = msgspec.json.Decoder().decode_lines
 _decode_headers = msgspec.json.Decoder(dict[str, str] | None).decode
@@ -19,7 +19,7 @@ _decode_headers = msgspec.json.Decoder(dict[str, str] | None).decode
 
 @dataclass(frozen=True)
 class Rows:
-    """Neighbouring records of a topic, in order; those in between are dead letters."""
+    """Neighbouring records of a topic, in order; records that are missing are dead letters."""
 
     topic: str
     seqs: Sequence[int]
@@ -28,14 +28,14 @@ class Rows:
     headers: Sequence[str | None]
 
     @classmethod
-    def of(cls, claim: ClaimResult) -> Rows:
-        """The rows that a claim handed out."""
-        found = cls.within(claim.topic, claim.batches, claim.first_seq, claim.last_seq)
-        return found.without(claim.skipped) if claim.skipped else found
+    def from_claim(cls, claim: ClaimResult) -> Rows:
+        """The rows of a claim."""
+        rows = cls.from_batches(claim.topic, claim.batches, claim.first_seq, claim.last_seq)
+        return rows.without(claim.skipped) if claim.skipped else rows
 
     @classmethod
-    def within(cls, topic: str, batches: Sequence[Batch], low: int, high: int) -> Rows:
-        """The rows from one seq to another of stored batches."""
+    def from_batches(cls, topic: str, batches: Sequence[Batch], low: int, high: int) -> Rows:
+        """The rows ``low`` to ``high`` of stored batches."""
         seqs: list[int] = []
         times: list[int] = []
         bodies: list[str] = []
@@ -47,12 +47,12 @@ class Rows:
             seqs += range(batch.base_seq + first, batch.base_seq + first + size)
             times += [batch.ts] * size
             bodies += batch.body.split("\n", stop)[first:stop]
-            beside = batch.headers
-            headers += [None] * size if beside is None else beside.split("\n", stop)[first:stop]
+            lines = batch.headers
+            headers += [None] * size if lines is None else lines.split("\n", stop)[first:stop]
         return cls(topic, seqs, times, bodies, headers)
 
     @classmethod
-    def stored(cls, page: StoredPage) -> Rows:
+    def from_page(cls, page: StoredPage) -> Rows:
         """The rows of a page."""
         batches = [
             Batch(
@@ -64,41 +64,42 @@ class Rows:
             )
             for batch in page.batches
         ]
-        return cls.within(page.topic, batches, page.first, page.last)
+        return cls.from_batches(page.topic, batches, page.first, page.last)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(self.seqs)
 
     @property
     def ids(self) -> list[str]:
-        """Their ids."""
+        """The ids of the records."""
         return [record_id(ts, seq) for ts, seq in zip(self.times, self.seqs, strict=True)]
 
     def without(self, seqs: Sequence[int]) -> Rows:
-        """The others."""
-        gone = set(seqs)
-        return self.at([i for i, seq in enumerate(self.seqs) if seq not in gone])
-
-    def at(self, indexes: Sequence[int]) -> Rows:
-        """Those at these places."""
+        """All rows except those with these sequence numbers."""
+        excluded = set(seqs)
+        kept = [i for i, seq in enumerate(self.seqs) if seq not in excluded]
         return Rows(
             self.topic,
-            [self.seqs[i] for i in indexes],
-            [self.times[i] for i in indexes],
-            [self.bodies[i] for i in indexes],
-            [self.headers[i] for i in indexes],
+            [self.seqs[i] for i in kept],
+            [self.times[i] for i in kept],
+            [self.bodies[i] for i in kept],
+            [self.headers[i] for i in kept],
         )
 
-    def cut(self, start: int, stop: int) -> Rows:
-        """Those from one place to before another."""
-        some = slice(start, stop)
-        columns = self.seqs[some], self.times[some], self.bodies[some], self.headers[some]
-        return Rows(self.topic, *columns)
+    def slice(self, start: int, stop: int) -> Rows:
+        """The rows ``start`` to before ``stop``, counted from 0."""
+        return Rows(
+            self.topic,
+            self.seqs[start:stop],
+            self.times[start:stop],
+            self.bodies[start:stop],
+            self.headers[start:stop],
+        )
 
-    def decoded(self) -> list[Any]:
-        """Their bodies."""
+    def decoded_bodies(self) -> list[Any]:
+        """The decoded bodies of the records."""
         try:
             return _decode_lines("\n".join(self.bodies))
         except msgspec.DecodeError as error:
@@ -111,10 +112,10 @@ class Rows:
             ) from error
 
     def records(self) -> list[Record]:
-        """All of them, decoded."""
+        """The records, decoded."""
         return [
-            Record(self.topic, seq, ts, body, (beside and _decode_headers(beside)) or {})
-            for seq, ts, body, beside in zip(
-                self.seqs, self.times, self.decoded(), self.headers, strict=True
+            Record(self.topic, seq, ts, body, (headers and _decode_headers(headers)) or {})
+            for seq, ts, body, headers in zip(
+                self.seqs, self.times, self.decoded_bodies(), self.headers, strict=True
             )
         ]

@@ -1,10 +1,10 @@
-"""PySpark's daemon, in whose workers Python runs for Spark, with two manners of our own.
+"""PySpark's daemon, in whose workers Python runs for Spark, with two changes.
 
-It is started in place of ``pyspark.daemon`` by the ``bin/python`` beside it, and by its path: to
-import all of Headrace in each daemon would take longer than PySpark itself.
+``bin/python`` beside it starts it in place of ``pyspark.daemon``, by its path: importing all of
+Headrace in each daemon would take longer than importing PySpark.
 """
 
-# ruff: noqa: INP001  # a file to be run, in no package
+# ruff: noqa: INP001  # a script that belongs to no package
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _turns = count()
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Wait for a task, and do it; called again and again in each worker."""
+    """Wait for a task and run it; called repeatedly in each worker."""
     if next(_turns) == 1:
-        # The first task has imported what there is to import. PySpark looks for garbage after
-        # each of them, and need not go through all modules again: that takes longer than some.
+        # The first task has imported all modules. PySpark collects garbage after each task, and
+        # need not scan these modules again: that takes longer than some tasks.
         gc.freeze()
     if not sock.recv(1, socket.MSG_PEEK):
-        # There will be no more. PySpark would take that for a failure, try to tell Spark, which
-        # has closed the socket, and fail in turn with a traceback on the user's terminal.
+        # There are no more tasks. PySpark would treat that as a failure, try to report it to Spark
+        # on the closed socket, and print a traceback on the user's terminal.
         os._exit(0)
     return _work(sock, authenticated)
 

@@ -1,1 +1,1 @@
-"""Writing topics and queues from Spark: plain classes, and adapters to its API."""
+"""Topics and queues as a sink for Spark: plain classes, and adapters to Spark's API."""

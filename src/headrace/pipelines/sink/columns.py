@@ -1,8 +1,8 @@
-"""Which column of a DataFrame is what of a record or of a document.
+"""How the columns of a DataFrame become records or documents.
 
-A DataFrame with a column ``body`` (``payload``, for a queue) is written as it says: the body
-is JSON text, or a struct, map or list that becomes it. One without is written as a whole, each
-row a JSON object. What cannot be written is refused before the first row.
+With a column ``body`` (``payload`` for a queue), that column is the body: JSON text, or a struct,
+map or list. Without it, each row as a whole becomes a JSON object. A schema that cannot be written
+is refused before the first row.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from headrace.core.documents import HIGHEST_PRIORITY, LONGEST_SUBJECT
+from headrace.core.documents import MAX_PRIORITY, MAX_SUBJECT_LENGTH
 from headrace.errors import InvalidBody, InvalidOption
 from headrace.pipelines.sink.json_text import check_type, json_text, object_text
 from headrace.pipelines.sink.options import SinkOptions
 
-# What the source gives beside the body; a copy of a topic gets its own.
-OF_RECORDS = ("topic", "seq", "id", "ts")
+# Columns of the source that are dropped: a copy of a record gets its own.
+RECORD_COLUMNS = ("topic", "seq", "id", "ts")
 _MS = pa.timestamp("ms", tz="UTC")
 
 
-class Lines(NamedTuple):
-    """A batch of records, a column each: bodies as JSON text, headers and topics if any.
+class SinkLines(NamedTuple):
+    """A batch of records as columns: bodies as JSON text, headers and topics if any.
 
-    ``is_checked`` says that the bodies were made here, so that they are JSON.
+    ``is_checked`` says that the bodies were encoded here, so that they are valid JSON.
     """
 
     bodies: pa.Array
@@ -36,8 +36,8 @@ class Lines(NamedTuple):
     is_checked: bool = False
 
 
-class RecordColumns:
-    """Makes records of a DataFrame's rows."""
+class SinkColumns:
+    """Turns the rows of a DataFrame into records."""
 
     def __init__(self, options: SinkOptions, schema: pa.Schema) -> None:
         self._names = schema.names
@@ -73,7 +73,7 @@ class RecordColumns:
 
     def _check_others(self) -> None:
         for name in self._names:
-            if name not in ("body", "headers", self._topic, *OF_RECORDS):
+            if name not in ("body", "headers", self._topic, *RECORD_COLUMNS):
                 raise InvalidBody(
                     f"column {name!r} would be lost: a record has body and headers. Put it into "
                     "the body, or drop it.",
@@ -81,22 +81,22 @@ class RecordColumns:
                     column=name,
                 )
 
-    def lines(self, batch: pa.RecordBatch) -> Lines:
+    def lines(self, batch: pa.RecordBatch) -> SinkLines:
         """The records of a batch of rows."""
         topics = batch.column(self._topic) if self._topic else None
         if not self._has_body:
             fields = {name: batch.column(name) for name in self._fields}
-            return Lines(object_text(fields, len(batch)), topics=topics, is_checked=True)
+            return SinkLines(object_text(fields, len(batch)), topics=topics, is_checked=True)
         headers = header_text(batch.column("headers")) if self._has_headers else None
         body = batch.column("body")
         check_not_null(body, "body")
         if self._is_text:
-            return Lines(body.cast(pa.string()), headers, topics)
-        return Lines(json_text(body, "body"), headers, topics, is_checked=True)
+            return SinkLines(body.cast(pa.string()), headers, topics)
+        return SinkLines(json_text(body, "body"), headers, topics, is_checked=True)
 
 
 class DocumentColumns:
-    """Makes documents for a queue of a DataFrame's rows, as lines that hold all of each."""
+    """Turns the rows of a DataFrame into documents for a queue, one JSON line each."""
 
     _TYPES: Mapping[str, str] = {
         "subject": "text",
@@ -114,7 +114,7 @@ class DocumentColumns:
             check_headers(schema.field("headers").type)
         if "at" in self._names and "delay" in self._names:
             raise InvalidBody(
-                "there are columns 'at' and 'delay': an item becomes due once, so give one.",
+                "there are columns 'at' and 'delay': an item is due once, so give one of them.",
                 path="at",
                 column="at",
             )
@@ -147,19 +147,19 @@ class DocumentColumns:
                 column=name,
             )
 
-    def payloads(self, batch: pa.RecordBatch) -> Lines:
-        """The payloads alone, to be looked at before they are put into documents."""
+    def payloads(self, batch: pa.RecordBatch) -> SinkLines:
+        """The payloads, to be checked before they become part of documents."""
         if not self._has_payload:
             fields = {name: batch.column(name) for name in self._fields}
-            return Lines(object_text(fields, len(batch)), is_checked=True)
+            return SinkLines(object_text(fields, len(batch)), is_checked=True)
         payload = batch.column("payload")
         check_not_null(payload, "payload")
         if self._is_text:
-            return Lines(payload.cast(pa.string()))
-        return Lines(json_text(payload, "payload"), is_checked=True)
+            return SinkLines(payload.cast(pa.string()))
+        return SinkLines(json_text(payload, "payload"), is_checked=True)
 
     def documents(self, batch: pa.RecordBatch, payloads: pa.Array) -> pa.Array:
-        """Whole documents, as JSON."""
+        """The documents as JSON."""
         columns = {"payload": payloads}
         if "subject" in self._names:
             columns["subject"] = _subjects(batch.column("subject"))
@@ -171,8 +171,8 @@ class DocumentColumns:
             columns["delay"] = _delays(batch.column("delay"))
         if "headers" in self._names:
             texts = header_text(batch.column("headers"))
-            nothing = pa.scalar(None, pa.string())
-            columns["headers"] = pc.if_else(pc.equal(texts, "null"), nothing, texts)
+            null = pa.scalar(None, pa.string())
+            columns["headers"] = pc.if_else(pc.equal(texts, "null"), null, texts)
         return object_text(columns, len(batch))
 
 
@@ -181,7 +181,7 @@ def is_text(type: pa.DataType) -> bool:
 
 
 def check_body(field: pa.Field, *, is_record: bool) -> None:
-    """Refuse a type that cannot be a body: JSON text, or what becomes an object or a list."""
+    """Refuse a type that cannot be a body: a body is JSON text, or a struct, map or list."""
     type = field.type
     nested = types.is_struct(type) or types.is_map(type) or types.is_list(type)
     if not is_text(type) and not (nested if is_record else True):
@@ -195,7 +195,7 @@ def check_body(field: pa.Field, *, is_record: bool) -> None:
 
 
 def check_headers(type: pa.DataType) -> None:
-    """Headers are a map of text to text, or a JSON object of that as text."""
+    """Refuse headers that are neither a map of text to text nor JSON text."""
     is_map = types.is_map(type) and is_text(type.key_type) and is_text(type.item_type)
     if not is_map and not is_text(type) and not types.is_null(type):
         raise InvalidBody(
@@ -234,22 +234,20 @@ def check_not_null(column: pa.Array, name: str) -> None:
 def _subjects(column: pa.Array) -> pa.Array:
     column = column.cast(pa.string())
     sizes = pc.utf8_length(column)
-    fits = pc.and_(pc.greater(sizes, 0), pc.less_equal(sizes, LONGEST_SUBJECT))
+    fits = pc.and_(pc.greater(sizes, 0), pc.less_equal(sizes, MAX_SUBJECT_LENGTH))
     is_clean = pc.invert(pc.match_substring_regex(column, r"[\x00-\x1f]"))
     _check_all(
         column,
         "subject",
         pc.and_(fits, is_clean),
-        f"use 1 to {LONGEST_SUBJECT} characters, none of them below U+0020",
+        f"use 1 to {MAX_SUBJECT_LENGTH} characters, none of them below U+0020",
     )
     return column
 
 
 def _priorities(column: pa.Array) -> pa.Array:
     column = column.cast(pa.int64())
-    fits = pc.and_(
-        pc.less_equal(column, HIGHEST_PRIORITY), pc.greater_equal(column, -HIGHEST_PRIORITY - 1)
-    )
+    fits = pc.and_(pc.less_equal(column, MAX_PRIORITY), pc.greater_equal(column, -MAX_PRIORITY - 1))
     _check_all(column, "priority", fits, "use a whole number of 32 bits")
     return column.fill_null(0)
 

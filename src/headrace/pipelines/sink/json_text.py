@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyarrow import types
 
 from headrace.errors import InvalidBody
 
-# What a JSON string cannot hold as it is; the rest of the control characters are rare.
+# Characters that JSON strings must escape; other control characters than these are rare.
 _SPECIAL = r'["\\\x00-\x1f]'
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _RARE = {chr(n): f"\\u{n:04x}" for n in range(32) if chr(n) not in _ESCAPES}
@@ -45,16 +46,21 @@ def check_type(type: pa.DataType, name: str) -> None:
 
 def object_text(columns: dict[str, pa.Array], count: int) -> pa.Array:
     """Columns as JSON objects, one per row."""
-    pieces: list[Any] = []
-    for place, (name, column) in enumerate(columns.items()):
+    parts: list[Any] = []
+    for index, (name, column) in enumerate(columns.items()):
         key = json.dumps(name, ensure_ascii=False)
-        pieces += [f"{',' if place else '{'}{key}:", json_text(column, name)]
-    if not pieces:
+        parts += [f"{',' if index else '{'}{key}:", json_text(column, name)]
+    if not parts:
         return pa.repeat(pa.scalar("{}"), count)
-    return pc.binary_join_element_wise(*pieces, "}", "")
+    return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def _plain(column: pa.Array, name: str) -> pa.Array:
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """The first name that occurs twice; None if all are different."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _number(column: pa.Array, name: str) -> pa.Array:
     return column.cast(pa.string())
 
 
@@ -73,22 +79,27 @@ def _floating(column: pa.Array, name: str) -> pa.Array:
             row=row,
         )
     texts = column.cast(pa.string())
-    # Arrow writes 1.0 as 1, which would be another type to whoever reads it.
+    # Arrow writes 1.0 as 1, which readers would take for an integer.
     is_whole = pc.match_substring_regex(texts, r"^-?[0-9]+$")
     return pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
 
 
-def _text(column: pa.Array, name: str) -> pa.Array:
+def check_encoding(column: pa.Array, name: str) -> None:
+    """Raise ``InvalidBody`` for text that is not UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise InvalidBody(
             f"column {name!r} holds text that is not UTF-8: {error}.", path=name, column=name
         ) from error
-    return _quoted(_escaped(column.cast(pa.string())))
 
 
-def _escaped(texts: pa.Array) -> pa.Array:
+def _text(column: pa.Array, name: str) -> pa.Array:
+    check_encoding(column, name)
+    return _quote(_escape(column.cast(pa.string())))
+
+
+def _escape(texts: pa.Array) -> pa.Array:
     for group in (_ESCAPES, _RARE):
         if not pc.any(pc.match_substring_regex(texts, _SPECIAL)).as_py():
             return texts
@@ -99,31 +110,37 @@ def _escaped(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quote(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', texts, '"', "")
 
 
 def _binary(column: pa.Array, name: str) -> pa.Array:
-    # The one kind that goes value by value: Arrow has no base64.
+    # The only type that is encoded value by value: Arrow has no base64.
     values = [
         None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()
     ]
-    return _quoted(pa.array(values, pa.string()))
+    return _quote(pa.array(values, pa.string()))
 
 
 def _date(column: pa.Array, name: str) -> pa.Array:
-    return _quoted(column.cast(pa.string()))
+    return _quote(column.cast(pa.string()))
 
 
 def _timestamp(column: pa.Array, name: str) -> pa.Array:
     zone = "" if column.type.tz is None else "Z"
     if zone:
         column = column.cast(pa.timestamp(column.type.unit, tz="UTC"))
-    return _quoted(pc.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{zone}"))
+    return _quote(pc.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{zone}"))
 
 
 def _struct(column: pa.Array, name: str) -> pa.Array:
     fields = [column.type.field(i).name for i in range(column.type.num_fields)]
+    if (duplicate := first_duplicate(fields)) is not None:
+        raise InvalidBody(
+            f"column {name!r} has two fields {duplicate!r}: rename one of them.",
+            path=name,
+            column=name,
+        )
     children = dict(zip(fields, column.flatten(), strict=True))
     return _where_valid(column, object_text(children, len(column)))
 
@@ -131,34 +148,34 @@ def _struct(column: pa.Array, name: str) -> pa.Array:
 def _list(column: pa.Array, name: str) -> pa.Array:
     values = json_text(column.flatten(), name)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return _where_valid(column, _enclosed("[", _joined(values, lengths), "]"))
+    return _where_valid(column, _enclose("[", _join_values(values, lengths), "]"))
 
 
 def _map(column: pa.Array, name: str) -> pa.Array:
     offsets = column.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
-    keys = column.keys.slice(first, last - first)
-    if not types.is_string(keys.type):
-        keys = json_text(keys, name)
+    keys = json_text(column.keys.slice(first, last - first), name)
+    # Times, dates and the like are quoted already; numbers and structs are not.
+    keys = pc.if_else(pc.starts_with(keys, '"'), keys, _quote(_escape(keys)))
     values = json_text(column.items.slice(first, last - first), name)
-    entries = pc.binary_join_element_wise(_quoted(_escaped(keys)), values, ":")
-    return _where_valid(column, _enclosed("{", _joined(entries, np.diff(offsets)), "}"))
+    entries = pc.binary_join_element_wise(keys, values, ":")
+    return _where_valid(column, _enclose("{", _join_values(entries, np.diff(offsets)), "}"))
 
 
 def _dictionary(column: pa.Array, name: str) -> pa.Array:
     return json_text(column.dictionary_decode(), name)
 
 
-def _nothing(column: pa.Array, name: str) -> pa.Array:
+def _null(column: pa.Array, name: str) -> pa.Array:
     return pa.nulls(len(column), pa.string())
 
 
-def _joined(values: pa.Array, lengths: np.ndarray[Any, Any]) -> pa.Array:
+def _join_values(values: pa.Array, lengths: np.ndarray[Any, Any]) -> pa.Array:
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     return pc.binary_join(pa.ListArray.from_arrays(offsets, values), ",")
 
 
-def _enclosed(left: str, texts: pa.Array, right: str) -> pa.Array:
+def _enclose(left: str, texts: pa.Array, right: str) -> pa.Array:
     return pc.binary_join_element_wise(left, texts, right, "")
 
 
@@ -184,9 +201,9 @@ def _is_list(type: pa.DataType) -> bool:
 
 _WRITERS: tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, str], pa.Array]], ...] = (
     (_is_text, _text),
-    (types.is_integer, _plain),
+    (types.is_integer, _number),
     (types.is_floating, _floating),
-    (types.is_decimal, _plain),
+    (types.is_decimal, _number),
     (types.is_boolean, _boolean),
     (types.is_date, _date),
     (types.is_timestamp, _timestamp),
@@ -195,5 +212,5 @@ _WRITERS: tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, str], pa.Array]
     (_is_list, _list),
     (_is_binary, _binary),
     (types.is_dictionary, _dictionary),
-    (types.is_null, _nothing),
+    (types.is_null, _null),
 )

@@ -1,29 +1,29 @@
-"""What a write is asked for, checked."""
+"""The options of a write, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.errors import InvalidOption
 from headrace.model.codec import DEFAULT_MAX_BODY
-from headrace.model.names import check_queue, check_sink, check_topic
+from headrace.model.names import writable_queue, writable_sink, writable_topic
 
 Mode = Literal["push", "upsert"]
 OnReplay = Literal["check", "skip"]
 
 _BOTH = ("url", "topic", "topic_column", "queue", "mode", "max_body")
 _STREAM = (*_BOTH, "sink", "on_replay")
-# Spark hands its own options on.
-_SPARKS = {"checkpointlocation", "path", "queryname"}
+# Options of Spark itself, which it passes on to us.
+_SPARK_OPTIONS = {"checkpointlocation", "path", "queryname"}
 
 
 @dataclass(frozen=True)
 class SinkOptions:
     """The options of a write: to one topic, to topics named by a column, or to a queue."""
 
-    url: str
+    url: str = field(repr=False)
     topic: str = ""
     topic_column: str = ""
     queue: str = ""
@@ -34,13 +34,13 @@ class SinkOptions:
 
 
 def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
-    """Read the options of a batch write or of a stream; the first wrong one is named."""
+    """Parse the options of a batch write or of a stream; the error names the first invalid one."""
     known = _STREAM if is_stream else _BOTH
     kind = "a streaming write" if is_stream else "a batch write"
     for name in given:
-        if name.lower() not in known and name.lower() not in _SPARKS:
+        if name.lower() not in known and name.lower() not in _SPARK_OPTIONS:
             raise InvalidOption(
-                f"{kind} has no option {name!r}: it knows {', '.join(known)}.", option=name
+                f"{kind} has no option {name!r}: use {', '.join(known)}.", option=name
             )
     url = given.get("url", "").strip()
     if not url:
@@ -48,16 +48,16 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     sink = given.get("sink", "").strip()
     if is_stream and not sink:
         raise InvalidOption(
-            "the option 'sink' is missing: give the stream a name of its own, by which each of "
-            "its batches is written once.",
+            "the option 'sink' is missing: give the stream a unique name, by which each of its "
+            "batches is written once.",
             option="sink",
         )
     options = SinkOptions(
         url=url,
         **_target(given),
         mode=_mode(given),
-        max_body=_size(given),
-        sink=check_sink(sink) if sink else "",
+        max_body=_max_body(given),
+        sink=writable_sink(sink) if sink else "",
         on_replay=_on_replay(given),
     )
     if options.mode == "upsert" and not options.queue:
@@ -68,19 +68,19 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
 
 
 def _target(given: Mapping[str, str]) -> dict[str, str]:
-    """Where to: a queue, a topic, or topics by a column, which is ``topic`` if nothing is said."""
+    """The target: a queue, a topic, or topics by a column, by default the column ``topic``."""
     named = {
         name: given[name].strip() for name in ("topic", "topic_column", "queue") if name in given
     }
     if len(named) > 1:
         first, second, *_ = named
         raise InvalidOption(
-            f"both {first!r} and {second!r} say where to write: give one of them.", option=second
+            f"both {first!r} and {second!r} name a target: give one of them.", option=second
         )
     if "topic" in named:
-        check_topic(named["topic"])
+        writable_topic(named["topic"])
     if "queue" in named:
-        check_queue(named["queue"])
+        writable_queue(named["queue"])
     if named.get("topic_column") == "":
         raise InvalidOption("topic_column is empty: name a column.", option="topic_column")
     return named or {"topic_column": "topic"}
@@ -106,7 +106,7 @@ def _on_replay(given: Mapping[str, str]) -> OnReplay:
             raise InvalidOption(f"on_replay is {other!r}: use check or skip.", option="on_replay")
 
 
-def _size(given: Mapping[str, str]) -> int:
+def _max_body(given: Mapping[str, str]) -> int:
     text = given.get("max_body", str(DEFAULT_MAX_BODY)).strip()
     if not text.isdecimal() or int(text) < 1:
         raise InvalidOption(f"max_body is {text!r}: use a number of bytes.", option="max_body")

@@ -1,4 +1,4 @@
-"""Lines gathered into the rows that are stored, of 128 KiB at the most, whole columns at once."""
+"""Builds the rows that are stored, of at most 128 KiB, from whole columns of lines."""
 
 from __future__ import annotations
 
@@ -10,66 +10,67 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.contract.values import Part
+from headrace.contract.values import CommitPart
 from headrace.errors import BodyTooLarge, InvalidBody
 from headrace.model.codec import ROW_BYTES
+from headrace.pipelines.sink.json_text import check_encoding
 
-_read = msgspec.json.Decoder().decode
-_read_lines = msgspec.json.Decoder().decode_lines
-# As strict, and a tenth of the time, since it makes nothing of what it reads. But it does not
-# look at numbers, and some are too large to be read later: where there may be one, all is read.
+_decode = msgspec.json.Decoder().decode
+_decode_lines = msgspec.json.Decoder().decode_lines
+# As strict, in a tenth of the time, since it builds no objects. But it does not check numbers, and
+# some are too large to be decoded later: if there may be one, everything is decoded.
 _skim_lines = msgspec.json.Decoder(msgspec.Raw).decode_lines
 _LARGE_NUMBER = r"[:,\[][ \t\r]*-?[0-9][0-9.]*[eE]\+?[0-9]{3}|[0-9]{100}"
-_read_headers = msgspec.json.Decoder(dict[str, str] | None).decode
-_read_header_lines = msgspec.json.Decoder(dict[str, str] | None).decode_lines
-# How many texts are read together: few enough to be forgotten before the next are.
-AT_ONCE = 500
+_decode_headers = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_header_lines = msgspec.json.Decoder(dict[str, str] | None).decode_lines
+# How many texts are decoded together: few enough that the memory is reused for the next.
+LINES_PER_READ = 500
 
 
-class Gathering:
-    """Lines on their way to one target; what is too little for a row waits for more."""
+class RowBuilder:
+    """Collects lines for one target; lines that do not fill a row wait for more."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._bodies: pa.Array = pa.array([], pa.string())
         self._headers: pa.Array | None = None
 
-    def add(self, bodies: pa.Array, headers: pa.Array | None) -> Iterator[Part]:
-        """Take lines, and give the rows that are full."""
+    def add(self, bodies: pa.Array, headers: pa.Array | None) -> Iterator[CommitPart]:
+        """Add lines, and yield the rows that are full."""
         if headers is not None or self._headers is not None:
-            before = _or_null(self._headers, len(self._bodies))
-            self._headers = pa.concat_arrays([before, _or_null(headers, len(bodies))])
+            before = _headers_or_null(self._headers, len(self._bodies))
+            self._headers = pa.concat_arrays([before, _headers_or_null(headers, len(bodies))])
         self._bodies = pa.concat_arrays([self._bodies, bodies])
         cuts = _cuts(self._bodies)
         yield from self._rows(cuts[:-1])
 
-    def rest(self) -> Iterator[Part]:
-        """What is left, as one row."""
+    def remaining(self) -> Iterator[CommitPart]:
+        """The lines that are left, as one row."""
         if len(self._bodies):
             yield from self._rows(np.array([0, len(self._bodies)]))
 
-    def _rows(self, cuts: np.ndarray[Any, Any]) -> Iterator[Part]:
+    def _rows(self, cuts: np.ndarray[Any, Any]) -> Iterator[CommitPart]:
         if len(cuts) < 2:
             return
-        bodies = _joined(self._bodies, cuts)
-        headers = None if self._headers is None else _joined(self._headers, cuts)
-        for place, count in enumerate(np.diff(cuts).tolist()):
-            beside = None if headers is None else headers[place].as_py()
-            if beside is not None and beside == "null" + "\nnull" * (count - 1):
-                beside = None
-            yield Part(self._target, count, bodies[place].as_py(), beside)
+        bodies = _join_lines(self._bodies, cuts)
+        headers = None if self._headers is None else _join_lines(self._headers, cuts)
+        for index, count in enumerate(np.diff(cuts).tolist()):
+            header_lines = None if headers is None else headers[index].as_py()
+            if header_lines is not None and header_lines == "null" + "\nnull" * (count - 1):
+                header_lines = None
+            yield CommitPart(self._target, count, bodies[index].as_py(), header_lines)
         last = int(cuts[-1])
         self._bodies = self._bodies.slice(last)
         if self._headers is not None:
             self._headers = self._headers.slice(last)
 
 
-def _or_null(headers: pa.Array | None, count: int) -> pa.Array:
+def _headers_or_null(headers: pa.Array | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar("null"), count) if headers is None else headers
 
 
 def _cuts(lines: pa.Array) -> np.ndarray[Any, Any]:
-    """Where rows begin and end, so that none is larger than it may be; a longer line is alone."""
+    """The bounds of rows that do not exceed the size limit; a longer line is a row of its own."""
     ends = np.cumsum(pc.binary_length(lines).to_numpy(zero_copy_only=False).astype(np.int64) + 1)
     cuts = [0]
     while cuts[-1] < len(ends):
@@ -79,35 +80,35 @@ def _cuts(lines: pa.Array) -> np.ndarray[Any, Any]:
     return np.array(cuts)
 
 
-def _joined(lines: pa.Array, cuts: np.ndarray[Any, Any]) -> pa.Array:
+def _join_lines(lines: pa.Array, cuts: np.ndarray[Any, Any]) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), lines), "\n")
 
 
-def checked(lines: pa.Array, column: str, *, is_record: bool) -> pa.Array:
-    """JSON texts as they can be stored, a line each; ``InvalidBody`` names the first bad row.
+def check_lines(lines: pa.Array, column: str, *, is_record: bool) -> pa.Array:
+    """JSON texts as they can be stored, one line each; ``InvalidBody`` names the first bad row.
 
-    Each is read, as whoever reads it later will, but many at a time.
+    All are decoded as strictly as a reader will decode them later, but many at a time.
     """
-    if is_record and not _begin_as_records(lines):
-        return _checked_each(lines, column, is_record=is_record)
-    cuts = np.append(np.arange(0, len(lines), AT_ONCE), len(lines))
-    texts = _joined(lines, cuts)
+    if is_record and not _start_as_records(lines):
+        return _check_each(lines, column, is_record=is_record)
+    cuts = np.append(np.arange(0, len(lines), LINES_PER_READ), len(lines))
+    texts = _join_lines(lines, cuts)
     has_large = pc.any(pc.match_substring_regex(lines, _LARGE_NUMBER)).as_py()
-    read = _read_lines if has_large else _skim_lines
+    read = _decode_lines if has_large else _skim_lines
     for text, count in zip(texts, np.diff(cuts).tolist(), strict=True):
         if not _are_lines(text, count, read):
-            return _checked_each(lines, column, is_record=is_record)
+            return _check_each(lines, column, is_record=is_record)
     return lines
 
 
-def _begin_as_records(lines: pa.Array) -> bool:
-    """Whether all texts begin as objects or lists do."""
+def _start_as_records(lines: pa.Array) -> bool:
+    """Whether all texts start like objects or lists."""
     begin = pc.or_(pc.starts_with(lines, "{"), pc.starts_with(lines, "["))
     return pc.all(begin, min_count=0).as_py() is not False
 
 
 def _are_lines(text: pa.Scalar, count: int, read: Callable[[str], list[Any]]) -> bool:
-    """Whether a text is so many lines of JSON."""
+    """Whether a text is exactly ``count`` lines of JSON."""
     try:
         line_text = text.as_py()
         values = read(line_text)
@@ -116,24 +117,24 @@ def _are_lines(text: pa.Scalar, count: int, read: Callable[[str], list[Any]]) ->
     return len(values) == count and line_text.count("\n") == count - 1
 
 
-def _checked_each(lines: pa.Array, column: str, *, is_record: bool) -> pa.Array:
-    """The same one by one, to say what is wrong and where; JSON over several lines is joined."""
-    _check_encoding(lines, column)
+def _check_each(lines: pa.Array, column: str, *, is_record: bool) -> pa.Array:
+    """Check texts one by one, for an exact error; JSON over several lines is put on one."""
+    check_encoding(lines, column)
     texts = lines.to_pylist()
     for row, text in enumerate(texts):
         try:
-            value = _read(text)
+            value = _decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise _bad(text, column, row, f"JSON: {error}") from error
+            raise _invalid(text, column, row, f"JSON: {error}") from error
         if is_record and not isinstance(value, (dict, list)):
-            raise _bad(text, column, row, "a JSON object or list; wrap it")
+            raise _invalid(text, column, row, "a JSON object or list; wrap it")
         if "\n" in text:
             texts[row] = msgspec.json.encode(value).decode()
     return pa.array(texts, pa.string())
 
 
 def check_size(lines: pa.Array, column: str, limit: int) -> None:
-    """Refuse a text over the limit."""
+    """Raise ``BodyTooLarge`` for a text over the limit."""
     sizes = pc.binary_length(lines)
     if len(lines) and pc.max(sizes).as_py() > limit:
         row = pc.index(pc.greater(sizes, limit), True).as_py()
@@ -146,37 +147,28 @@ def check_size(lines: pa.Array, column: str, limit: int) -> None:
         )
 
 
-def checked_headers(lines: pa.Array | None) -> pa.Array | None:
-    """Headers as they can be stored: an object of text, or null, on one line each."""
+def check_header_lines(lines: pa.Array | None) -> pa.Array | None:
+    """Headers as they can be stored, one line each: an object of text, or null."""
     if lines is None or not len(lines):
         return lines
     try:
-        text = _joined(lines, np.array([0, len(lines)]))[0].as_py()
-        is_good = len(_read_header_lines(text)) == len(lines) == text.count("\n") + 1
+        text = _join_lines(lines, np.array([0, len(lines)]))[0].as_py()
+        is_valid = len(_decode_header_lines(text)) == len(lines) == text.count("\n") + 1
     except (msgspec.DecodeError, UnicodeError):
-        is_good = False
-    if is_good:
+        is_valid = False
+    if is_valid:
         return lines
-    _check_encoding(lines, "headers")
+    check_encoding(lines, "headers")
     texts = lines.to_pylist()
     for row, text in enumerate(texts):
         try:
-            texts[row] = msgspec.json.encode(_read_headers(text)).decode()
+            texts[row] = msgspec.json.encode(_decode_headers(text)).decode()
         except (msgspec.DecodeError, UnicodeError) as error:
-            raise _bad(text, "headers", row, f"headers as JSON, all text: {error}") from error
+            raise _invalid(text, "headers", row, f"headers as JSON, all text: {error}") from error
     return pa.array(texts, pa.string())
 
 
-def _check_encoding(lines: pa.Array, column: str) -> None:
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise InvalidBody(
-            f"column {column!r} holds text that is not UTF-8: {error}.", path=column, column=column
-        ) from error
-
-
-def _bad(text: str, column: str, row: int, what: str) -> InvalidBody:
+def _invalid(text: str, column: str, row: int, what: str) -> InvalidBody:
     return InvalidBody(
         f"column {column!r} is not {what.rstrip('.')}: {text[:80]!r}.",
         path=column,

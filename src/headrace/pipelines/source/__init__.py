@@ -1,1 +1,1 @@
-"""Topics as a source for Spark: plans and pages as plain classes, and adapters to its API."""
+"""Topics as a source for Spark: plain classes for plans and pages, and adapters to Spark's API."""

@@ -1,13 +1,13 @@
-"""What a read is asked for, checked."""
+"""The options of a read, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.errors import InvalidOption, InvalidPosition
 from headrace.model.names import check_proc, check_topic
-from headrace.model.position import FROM_NOW, FROM_START, parse_end
+from headrace.model.topics.positions import FROM_NOW, FROM_START, parse_end
 
 COLUMNS = ("topic", "seq", "id", "ts", "headers", "body")
 CORRUPT = "_corrupt_record"
@@ -18,9 +18,9 @@ _STREAM = (*_BOTH, "proc", "max_records_per_batch")
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of a read; ``partitions`` None leaves their number to us."""
+    """The options of a read; with ``partitions`` None Headrace chooses their number."""
 
-    url: str
+    url: str = field(repr=False)
     topics: tuple[str, ...]
     start: str = ""
     end: str = ""
@@ -31,25 +31,25 @@ class SourceOptions:
     partitions: int | None = None
 
     def proc_of(self, topic: str) -> str:
-        """The proc that stands for this read: one per topic, since a proc has one."""
+        """The proc that keeps the position of this read in a topic."""
         return self.proc if len(self.topics) == 1 else f"{self.proc}-{topic}"
 
 
 def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
-    """Read the options of a batch read or of a stream; the first wrong one is named."""
+    """Parse the options of a batch read or of a stream; the error names the first invalid one."""
     known = _STREAM if is_stream else _BATCH
     kind = "a stream" if is_stream else "a batch read"
     for name in given:
         if name.lower() not in known:
             raise InvalidOption(
-                f"{kind} has no option {name!r}: it knows {', '.join(known)}.", option=name
+                f"{kind} has no option {name!r}: use {', '.join(known)}.", option=name
             )
-    topics = _names(_needed(given, "topic", "the topic to read, or several with commas"))
+    topics = _names(_needed(given, "topic", "the topic to read, or several separated by commas"))
     for topic in topics:
         check_topic(topic)
     proc = given.get("proc", "")
     if is_stream:
-        _needed(given, "proc", "a name: the stream's place, which collection respects")
+        _needed(given, "proc", "a name for the proc that keeps the stream's position")
         check_proc(proc)
     options = SourceOptions(
         url=_needed(given, "url", "the store's URL"),

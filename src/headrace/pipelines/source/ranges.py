@@ -1,4 +1,4 @@
-"""Stretches of topics, and how they are shared out."""
+"""Ranges of topics, and how they are divided among tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-# Fewer records than this are not worth a task of their own.
-SMALLEST = 50_000
-# With more than this a lost task costs too much, however few the cores are.
-LARGEST = 2_000_000
+# Fewer records than this are not worth a separate task.
+MIN_PARTITION_RECORDS = 50_000
+# With more than this a lost task costs too much, even on few cores.
+MAX_PARTITION_RECORDS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -27,38 +27,38 @@ class SeqRange:
 
 
 def split(ranges: Iterable[SeqRange], partitions: int | None) -> list[SeqRange]:
-    """Cut ranges into parts of about the same size: so many, or as many as seem right.
+    """Divide ranges into about ``partitions`` parts of similar size; None chooses the number.
 
-    Empty ranges go; the others keep at least one part each, and their order.
+    Empty ranges are dropped; the others get at least one part each, and keep their order.
     """
     ranges = [part for part in ranges if part.count > 0]
     total = sum(part.count for part in ranges)
-    wanted = partitions or _reasonable(total)
+    count = partitions or _default_partitions(total)
     return [
-        piece
+        partition
         for part in ranges
-        for piece in _pieces(part, max(1, round(wanted * part.count / total)))
+        for partition in _cut(part, max(1, round(count * part.count / total)))
     ]
 
 
-def _reasonable(total: int) -> int:
+def _default_partitions(total: int) -> int:
     cores = os.cpu_count() or 1
-    return max(1, min(total // SMALLEST, max(cores, total // LARGEST)))
+    return max(1, min(total // MIN_PARTITION_RECORDS, max(cores, total // MAX_PARTITION_RECORDS)))
 
 
-def _pieces(part: SeqRange, wanted: int) -> list[SeqRange]:
-    wanted = min(wanted, part.count)
-    cuts = [part.first + part.count * number // wanted for number in range(wanted + 1)]
+def _cut(part: SeqRange, count: int) -> list[SeqRange]:
+    count = min(count, part.count)
+    cuts = [part.first + part.count * number // count for number in range(count + 1)]
     return [SeqRange(part.topic, low, high - 1) for low, high in pairwise(cuts)]
 
 
-def share(waiting: Mapping[str, int], most: int) -> dict[str, int]:
+def share(pending: Mapping[str, int], limit: int) -> dict[str, int]:
     """Allow each topic some of ``most`` records: equal parts, and what one leaves to the others."""
     shares: dict[str, int] = {}
-    left = most
-    for number, topic in enumerate(sorted(waiting, key=lambda name: waiting[name])):
+    left = limit
+    for number, topic in enumerate(sorted(pending, key=lambda name: pending[name])):
         # At least one each: a topic must not wait for ever behind busier ones.
-        fair = max(1, left // (len(waiting) - number))
-        shares[topic] = min(waiting[topic], fair)
+        fair = max(1, left // (len(pending) - number))
+        shares[topic] = min(pending[topic], fair)
         left = max(0, left - shares[topic])
     return shares

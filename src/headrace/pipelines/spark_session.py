@@ -13,35 +13,39 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import InvalidOption, SparkUnavailable
 from headrace.pipelines.java import STAND_IN, find_java
+from headrace.pipelines.spark_connect import (
+    activate,
+    activate_session_on_write,
+    has_ended,
+    master_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
-_HERE = re.compile(r"local\b|spark://(localhost|127\.0\.0\.1|\[::1\]):")
+_THIS_MACHINE = re.compile(r"local\b|spark://(localhost|127\.0\.0\.1|\[::1\]):")
 _STANDALONE = re.compile(r"(\[[^]]+\]|[^/,:]+):(\d+)")
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 SETTINGS = {
-    # A read that names its seqs, times or ids reads no others.
-    "spark.sql.python.filterPushdown.enabled": "true",
-    # The checkpoint of a micro-batch costs a quarter of what the default makes of it.
+    # A checkpoint takes a quarter of the time that it takes with the default.
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # transformWithState works with this one only, and large state wants it anyway.
+    # transformWithState requires it, and it suits large state.
     "spark.sql.streaming.stateStore.providerClass": (
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Between Spark and its Pythons: reads take two thirds of the time they take by TCP.
+    # Between Spark and its Python workers: reads take two thirds of the time of TCP.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Windows and days are the same wherever a pipeline runs.
+    # Time windows and days are the same on every machine.
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-ANSWER_SECONDS = 5.0
+MASTER_ANSWER_SECONDS = 5.0
 _LOGGING = STAND_IN / "log4j2.properties"
 
 
@@ -53,41 +57,48 @@ def session(
 ) -> SparkSession:
     """The process's Spark session, started if there is none.
 
-    ``master`` is ``local[*]`` if nothing is said. ``config`` has Spark's own settings; they
-    come before those of Headrace. A session that runs already is given those settings that
-    can still be changed. Sessions that you make yourself work as well: what they need is
-    ``spark.sql.python.filterPushdown.enabled`` for batch reads, and for ``transformWithState``
-    the state store of RocksDB.
+    ``master`` is ``local[*]`` by default. ``config`` has Spark's own settings, which override
+    those of Headrace. A session that runs already gets the settings that can still be changed.
+    Sessions that you create yourself work as well; ``transformWithState`` needs the state store of
+    RocksDB.
 
     Raises ``SparkUnavailable`` if there is no PySpark, or no Java it can run on.
     """
-    sql = need_spark("pyspark.sql")
-    running = sql.SparkSession.getActiveSession()
+    sql = require_module("pyspark.sql")
+    activate_session_on_write()
+    running = _running_session(sql)
     if running is not None:
+        activate(running)
         _check_same_master(running, master)
-        master = running.conf.get("spark.master")
-    chosen = {**settings_for(master or "local[*]"), **_as_text(config or {})}
+        master = master_of(running)
+    chosen = {**settings_for(master or "local[*]"), **_as_spark_text(config or {})}
     builder = sql.SparkSession.builder.appName(name).config(map=chosen)
     if running is not None:
         for key in chosen.keys() & {**SETTINGS, **(config or {})}.keys():
             if running.conf.isModifiable(key):
                 running.conf.set(key, chosen[key])
-        return running  # type: ignore[no-any-return]  # pyspark came by its name
-    check_answers(master or "local[*]")
+        return running
+    check_master_answers(master or "local[*]")
     with _environment({**find_java().environment, **_variables(master or "local[*]")}):
         try:
-            return builder.master(master or "local[*]").getOrCreate()  # type: ignore[no-any-return]
+            return builder.master(master or "local[*]").getOrCreate()  # type: ignore[no-any-return]  # ``sql`` is imported when it is needed, and so untyped
         except Exception as error:
-            raise _explained(error, master) from error
+            raise _explain(error, master) from error
 
 
-def check_answers(master: str) -> None:
-    """``SparkUnavailable`` if no standalone master is there. Spark tries for a minute first."""
-    places = _STANDALONE.findall(master) if master.startswith("spark://") else []
+def _running_session(sql: Any) -> SparkSession | None:
+    """The process's session, even if it is not active in this thread."""
+    found = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession  # noqa: SLF001  # no other way
+    return None if found is None or has_ended(found) else found
+
+
+def check_master_answers(master: str) -> None:
+    """Raise ``SparkUnavailable`` if no standalone master answers; Spark would try for a minute."""
+    addresses = _STANDALONE.findall(master) if master.startswith("spark://") else []
     reasons = []
-    for host, port in places:
+    for host, port in addresses:
         try:
-            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+            socket.create_connection((host.strip("[]"), int(port)), MASTER_ANSWER_SECONDS).close()
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
         else:
@@ -101,14 +112,14 @@ def check_answers(master: str) -> None:
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """The settings of Headrace for a master; on this machine they keep to loopback."""
+    """The settings of Headrace for a master; on this machine they bind to loopback."""
     settings = dict(SETTINGS)
     local = _LOCAL.fullmatch(master)
     if local:
         cores = local[1] or "1"
         count = (os.cpu_count() or 1) if cores == "*" else int(cores)
         settings["spark.sql.shuffle.partitions"] = str(count)
-    if _HERE.match(master):
+    if _THIS_MACHINE.match(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if "SPARK_CONF_DIR" not in os.environ:
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING}"
@@ -116,9 +127,9 @@ def settings_for(master: str) -> dict[str, str]:
 
 
 def _variables(master: str) -> dict[str, str]:
-    """What Spark takes from the environment only."""
-    # Executors on other machines have a Python of their own; here it is this one.
-    if not _HERE.match(master):
+    """Settings that Spark reads only from the environment."""
+    # Executors on other machines have their own Python; on this machine they use this one.
+    if not _THIS_MACHINE.match(master):
         return {"PYSPARK_DRIVER_PYTHON": sys.executable}
     is_stood_in = os.name == "posix" and _LOCAL.fullmatch(master)
     python = str(STAND_IN / "bin" / "python") if is_stood_in else sys.executable
@@ -130,8 +141,8 @@ def _variables(master: str) -> dict[str, str]:
     }
 
 
-def need_spark(module: str) -> Any:
-    """A module of PySpark or pyarrow, or ``SparkUnavailable`` with what to install."""
+def require_module(module: str) -> Any:
+    """Import a module of PySpark or pyarrow; ``SparkUnavailable`` says what to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -142,24 +153,24 @@ def need_spark(module: str) -> Any:
 
 
 def _check_same_master(running: SparkSession, master: str | None) -> None:
-    theirs = running.conf.get("spark.master")
-    if master is not None and master != theirs:
+    present = master_of(running)
+    if master is not None and master != present:
         raise InvalidOption(
-            f"a Spark session on {theirs} runs in this process already: stop it before you ask "
-            f"for one on {master}.",
+            f"a Spark session on {present} runs in this process already: stop it before you start "
+            f"one on {master}.",
             option="master",
         )
 
 
-def _as_text(config: Mapping[str, object]) -> dict[str, str]:
-    """Spark's way to write values: true, not True."""
+def _as_spark_text(config: Mapping[str, object]) -> dict[str, str]:
+    """Values as Spark writes them: true, not True."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in config.items()
     }
 
 
-def _explained(error: Exception, master: str | None) -> Exception:
+def _explain(error: Exception, master: str | None) -> Exception:
     text = str(error)
     if "Could not parse Master URL" in text:
         return InvalidOption(
@@ -171,8 +182,8 @@ def _explained(error: Exception, master: str | None) -> Exception:
 
 
 def first_line(text: str) -> str:
-    """What of a long message is worth to be said."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "it did not say why")
+    """The first line of a long message."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 @contextmanager

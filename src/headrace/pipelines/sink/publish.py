@@ -1,4 +1,4 @@
-"""What the driver does when all tasks are done: publish, once, or give up."""
+"""What the driver does when all tasks have ended: publish the stages once, or discard them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from headrace.errors import StageLost
 from headrace.pipelines.sink.options import SinkOptions
 
 
-class Message(msgspec.Struct, frozen=True):
-    """What a task tells the driver: what it staged, and for which query."""
+class PublishMessage(msgspec.Struct, frozen=True):
+    """The message of a task to the driver: what it staged, and for which query."""
 
     staged: Staged
     query: str = ""
 
 
 def publish_job(
-    store: Store, options: SinkOptions, messages: Sequence[Message | None], job: str
+    store: Store, options: SinkOptions, messages: Sequence[PublishMessage | None], job: str
 ) -> Published:
-    """Publish what the tasks of a batch job have staged; the same job again does nothing."""
+    """Publish the stages of a batch job; publishing the same job again does nothing."""
     publication = Publication(stages=_stages(messages), key=job, mode=options.mode)
     return _publish(store, publication)
 
 
 def publish_batch(
-    store: Store, options: SinkOptions, messages: Sequence[Message | None], batch: int
+    store: Store, options: SinkOptions, messages: Sequence[PublishMessage | None], batch: int
 ) -> Published | None:
-    """Publish a batch of a stream, once; None if it had no tasks at all."""
+    """Publish a batch of a stream, once; None if it had no tasks."""
     stages = _stages(messages)
     queries = {message.query for message in messages if message is not None}
     if not queries:
@@ -40,25 +40,25 @@ def publish_batch(
     return _publish(store, Publication(stages=stages, fence=fence, mode=options.mode))
 
 
-def discard(store: Store, messages: Iterable[Message | None]) -> None:
-    """Remove what tasks have staged, as far as they came to say so; the rest is collected."""
+def discard(store: Store, messages: Iterable[PublishMessage | None]) -> None:
+    """Remove the stages that tasks have reported; maintenance removes the others."""
     tokens = [message.staged.token for message in messages if message is not None]
     if tokens:
-        store.run(store.discard(tokens))
+        store.run(store.sinks.discard(tokens))
 
 
 def _publish(store: Store, publication: Publication) -> Published:
-    published = store.run(store.publish(publication))
-    # What is left of it: files, or all that a replay has staged again.
-    store.run(store.discard([stage.token for stage in publication.stages]))
+    published = store.run(store.sinks.publish(publication))
+    # Removes what is left of the stages: files, or rows that a replay has staged again.
+    store.run(store.sinks.discard([stage.token for stage in publication.stages]))
     return published
 
 
-def _stages(messages: Sequence[Message | None]) -> tuple[Staged, ...]:
-    """What was staged, in the order of the partitions."""
+def _stages(messages: Sequence[PublishMessage | None]) -> tuple[Staged, ...]:
+    """The stages, in the order of the partitions."""
     if None in messages:
         raise StageLost(
-            f"task {messages.index(None)} did not say what it staged: nothing was published; "
+            f"task {messages.index(None)} did not report what it staged: nothing was published; "
             "run the job again."
         )
     return tuple(message.staged for message in messages if message is not None)

@@ -1,7 +1,7 @@
-"""Errors that Spark passes on: what is wrong, and not the way it took through our code.
+"""Errors that Spark passes on to the user, without the traceback through our code.
 
-Spark answers with the whole traceback of its Python process. For what is raised on purpose the
-last line of that says everything.
+Spark reports the whole traceback of its Python process. For Headrace's own errors the last line
+says everything.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def plainly(method: Callable[P, T]) -> Callable[P, T]:
-    """Raise errors of Headrace as if they came from here."""
+def without_traceback(method: Callable[P, T]) -> Callable[P, T]:
+    """Raise errors of Headrace without their traceback."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -29,8 +29,8 @@ def plainly(method: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def plainly_each(method: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """The same for a method that yields."""
+def without_traceback_each(method: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """The same for a generator method."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
