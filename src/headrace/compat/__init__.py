@@ -1,0 +1,1 @@
+"""The libraries that Headrace grew from, each with its own words, over one store."""

@@ -1,0 +1,1 @@
+"""The compat modules for async code."""
