@@ -1,0 +1,1 @@
+"""The node: a process that owns a store and serves it to clients of other processes."""

@@ -1,0 +1,1 @@
+"""Documents of the API: OpenAPI, AsyncAPI and API Blueprint, from the same values as its routes."""

@@ -1,0 +1,1 @@
+"""The API for every language: resources under ``/api/v1``, in JSON."""

@@ -1,0 +1,1 @@
+"""Streams of a node: records and items that it sends as they come."""

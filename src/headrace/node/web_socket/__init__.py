@@ -1,0 +1,1 @@
+"""The WebSocket of a node: topics and queues over one connection."""
