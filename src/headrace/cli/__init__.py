@@ -1,23 +1,23 @@
 """The command line: one file per noun, one command per method of the library.
 
-Data goes to stdout, talk to stderr. Nothing here knows one engine from another.
+Data goes to stdout, messages to stderr. No command depends on one kind of store.
 """
 
 from __future__ import annotations
 
 import io
 import sys
+from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command ``headrace``."""
-    try:
-        from headrace.cli.app import app
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("typer", "rich"):
-            raise
+    # rich is imported only where it is used, since it takes long to load.
+    if not (find_spec("typer") and find_spec("rich")):
         sys.exit("headrace: the command line needs typer and rich: pip install 'headrace[cli]'")
+    from headrace.cli.app import app
+
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Where the terminal lacks a letter, an escape is better than an error.
+        # A character that the terminal cannot encode is printed as an escape, not as an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name="headrace")

@@ -1,4 +1,4 @@
-"""The command ``headrace`` itself: its nouns, its options, its exit codes."""
+"""The command ``headrace``: its subcommands, global options and exit codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import headrace
 from headrace.cli import (
@@ -23,23 +22,28 @@ from headrace.cli import (
     lock,
     maintain,
     migrate,
+    output,
     pipeline,
     proc,
     push,
     queue,
     replay,
+    schedule,
+    sink,
+    token,
     topic,
+    up,
     worker,
 )
-from headrace.cli.command import DebugOption, JsonOption, Session, UrlOption, is_usage
-from headrace.cli.exits import MEANINGS, Code
-from headrace.cli.output import complain
+from headrace.cli.command import CommandSession, DebugOption, JsonOption, UrlOption, is_usage_error
+from headrace.cli.exit_codes import MEANINGS, Code
+from headrace.cli.help import HelpGroup
 
 EPILOG = "\n".join(["Exit codes:", *(f"{code:>3}  {text}" for code, text in MEANINGS.items())])
 
 
-class Root(TyperGroup):
-    """The outermost group: usage errors are one line on stderr, like all others."""
+class Root(HelpGroup):
+    """The outermost group. It prints a usage error as one line on stderr, like other errors."""
 
     def main(
         self,
@@ -58,21 +62,21 @@ class Root(TyperGroup):
         try:
             code = run()
         except Exception as error:
-            if not is_usage(error):
+            if not is_usage_error(error):
                 raise
-            _explain(error)
+            _print_usage_error(error)
             code = Code.USAGE
         sys.exit(code or Code.OK)
 
 
-def _explain(error: Any) -> None:
+def _print_usage_error(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
-        # The help itself is the message, and was printed.
+        typer.echo(error.ctx.get_help())
         return
-    where = error.ctx.command_path if getattr(error, "ctx", None) else "headrace"
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "headrace"
     message = error.format_message().strip()
-    end = "" if message.endswith((".", "?", "!")) else "."
-    complain(f"{message}{end} Try '{where} --help'.")
+    stop = "" if message.endswith((".", "?", "!")) else "."
+    output.error(f"{message}{stop} Try '{command} --help'.")
 
 
 app = typer.Typer(
@@ -87,6 +91,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.add_typer(proc.app, name="proc")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(sink.app, name="sink")
 app.add_typer(queue.app, name="queue")
 app.add_typer(channel.app, name="channel")
 app.add_typer(limit.app, name="limit")
@@ -96,16 +101,19 @@ push.register(app)
 app.add_typer(item.app, name="item")
 app.add_typer(dead.app, name="dead")
 replay.register(app)
+app.add_typer(schedule.app, name="schedule")
 app.add_typer(client.app, name="client")
+app.add_typer(token.app, name="token")
 app.add_typer(config.app, name="config")
 migrate.register(app)
 maintain.register(app)
 doctor.register(app)
 worker.register(app)
+up.register(app)
 
 
-def _version(is_wanted: bool) -> None:
-    if is_wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         sys.stdout.write(f"headrace {headrace.__version__}\n")
         raise typer.Exit
 
@@ -119,7 +127,9 @@ def root(
     is_debug: DebugOption = False,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    ctx.obj = Session(url, is_json, is_debug)
+    ctx.obj = CommandSession(url, is_json, is_debug)

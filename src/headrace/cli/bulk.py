@@ -1,4 +1,4 @@
-"""Work on many dead items: counted first, agreed to, and shown while it goes on."""
+"""Actions on many dead items: count them, ask for confirmation, and show progress."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.cli import output
-from headrace.cli.asking import ask
-from headrace.cli.command import Session
-from headrace.cli.progress import progress
-from headrace.client.dead_letters import DeadLetters
-from headrace.client.redriving import Progress
+from headrace.cli.command import CommandSession
+from headrace.cli.progress import AdvanceTo, progress
+from headrace.cli.prompts import confirm
+from headrace.client._sync.dead_letters import DeadLetters
+from headrace.client.workflows.redrive import Progress
 from headrace.core.dead_filters import DeadFilter
 from headrace.errors import InvalidOption
 
 
 @dataclass(frozen=True)
-class Bulk:
-    """What is to be done with which dead items of a queue, and how that is told.
+class BulkAction:
+    """An action on some dead items of a queue, and the words for its messages.
 
-    ``will`` completes "3 dead items of queue 'mail' will ...", ``done`` stands before the items.
+    ``future`` completes "3 dead items of queue 'mail' will ..."; ``past`` precedes the items in
+    the summary.
     """
 
     name: str
     queue: str
-    will: str
-    done: str
+    future: str
+    past: str
     filter: DeadFilter
     limit: int | None
     rate: float | None = None
@@ -36,77 +37,72 @@ class Bulk:
                 f"rate is {self.rate:g}: use items per second above zero.", option="rate"
             )
 
+    @property
+    def noun(self) -> str:
+        """What the filter selects."""
+        return "matching dead item" if self.filter else "dead item"
 
-def carry_out(
-    session: Session,
-    bulk: Bulk,
+    def forecast(self, matching: int, count: int) -> str:
+        """What will happen to ``count`` of the ``matching`` items."""
+        which = f"{output.format_count(matching, self.noun)} of queue {self.queue!r}"
+        if count < matching:
+            which = f"{count:,} of the {which}"
+        elif not self.filter and matching > 1:
+            which = f"all {which}"
+        pace = "" if self.rate is None else f", {self.rate:g} a second: {count / self.rate:,.0f} s"
+        return f"{which} will {self.future}{pace}"
+
+    def summary(self, count: int) -> str:
+        """What happened to ``count`` items."""
+        return f"{self.past}: {output.format_count(count, 'dead item')} of queue {self.queue!r}"
+
+
+def run_bulk(
+    session: CommandSession,
+    action: BulkAction,
     letters: DeadLetters,
     act: Callable[[Progress], int],
     *,
-    is_agreed: bool,
+    is_confirmed: bool,
     is_dry: bool,
 ) -> None:
-    """Count, ask, do, and tell."""
-    matching = letters.count(**bulk.filter)
-    count = matching if bulk.limit is None else min(matching, bulk.limit)
+    """Count the items, ask for confirmation, act, and print the result."""
+    matching = letters.count(**action.filter)
+    count = matching if action.limit is None else min(matching, action.limit)
     done = 0
     if not count:
-        output.note(f"queue {bulk.queue!r} has no {_kind(bulk)}s: nothing is to be done")
+        output.note(f"queue {action.queue!r} has no {action.noun}s: there is nothing to do")
     elif is_dry:
-        output.note(_forecast(bulk, matching, count))
+        output.note(action.forecast(matching, count))
         output.note("this is a dry run: nothing was done")
     else:
-        ask(_forecast(bulk, matching, count), is_agreed=is_agreed)
-        done = _done(bulk, count, act)
+        confirm(action.forecast(matching, count), is_confirmed=is_confirmed)
+        done = _act_with_progress(action, count, act)
     if session.is_json:
-        output.document(
+        output.json_document(
             {
-                "queue": bulk.queue,
-                "action": bulk.name,
+                "queue": action.queue,
+                "action": action.name,
                 "matching": matching,
                 "done": done,
                 "is_dry_run": is_dry,
             }
         )
     elif count and not is_dry:
-        output.line(_told(bulk, done))
+        output.line(action.summary(done))
 
 
-def _done(bulk: Bulk, count: int, act: Callable[[Progress], int]) -> int:
-    so_far = 0
-    with progress(bulk.queue, total=count, noun="items", stride=1, is_silent=True) as advance:
-
-        def step(done: int, total: int) -> None:
-            nonlocal so_far
-            advance(done - so_far)
-            so_far = done
-
+def _act_with_progress(action: BulkAction, count: int, act: Callable[[Progress], int]) -> int:
+    with progress(action.queue, total=count, noun="items", stride=1, is_silent=True) as advance:
+        advance_to = AdvanceTo(advance)
         try:
-            done = act(step)
+            done = act(advance_to)
         except BaseException:
-            output.note(f"{_told(bulk, so_far)}, before this")
+            output.note(f"{action.summary(advance_to.done)}, before this")
             raise
     if done < count:
         output.note(
-            f"{output.counted(count - done, 'item')} stayed: a live item has the subject, or "
-            "somebody else was quicker"
+            f"{output.format_count(count - done, 'item')} stayed: a live item has the subject, or "
+            "another client was faster"
         )
     return done
-
-
-def _forecast(bulk: Bulk, matching: int, count: int) -> str:
-    which = f"{output.counted(matching, _kind(bulk))} of queue {bulk.queue!r}"
-    if count < matching:
-        which = f"{count:,} of the {which}"
-    elif not bulk.filter and matching > 1:
-        which = f"all {which}"
-    pace = "" if bulk.rate is None else f", {bulk.rate:g} a second: {count / bulk.rate:,.0f} s"
-    return f"{which} will {bulk.will}{pace}"
-
-
-def _told(bulk: Bulk, count: int) -> str:
-    return f"{bulk.done}: {output.counted(count, 'dead item')} of queue {bulk.queue!r}"
-
-
-def _kind(bulk: Bulk) -> str:
-    return "matching dead item" if bulk.filter else "dead item"

@@ -1,4 +1,4 @@
-"""``headrace client``: who works on the queues, and where."""
+"""``headrace client``: clients and their workers."""
 
 from __future__ import annotations
 
@@ -9,58 +9,79 @@ import msgspec
 import typer
 
 from headrace.cli import output
-from headrace.cli.command import Session, command
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.completion import queue_names
+from headrace.cli.queue_lookup import check_queue_exists
 from headrace.cli.queue_views import print_workers
-from headrace.cli.references import must_be_there
 
-app = typer.Typer(help="Look at clients and their workers.", no_args_is_help=True)
+app = group("List clients and their workers.")
 
 
 @command(app)
-def ls(session: Session) -> None:
-    """List clients that have workers, those that were not heard of lately too."""
+def ls(session: CommandSession) -> None:
+    """List clients that have workers, including silent ones."""
     with session.open() as hr:
-        found = hr.clients()
-        workers = Counter(worker.client_id for worker in hr.workers()) if found else Counter()
+        clients = hr.admin.clients()
+        found = hr.admin.workers() if clients else []
+    workers = Counter(worker.client_id for worker in found)
+    silent = Counter(worker.client_id for worker in found if worker.is_silent)
     if session.is_json:
-        output.document(
-            [{**msgspec.structs.asdict(one), "workers": workers[one.id]} for one in found]
+        output.json_document(
+            [
+                {
+                    **msgspec.structs.asdict(info),
+                    "workers": workers[info.id],
+                    "silent_workers": silent[info.id],
+                }
+                for info in clients
+            ]
         )
         return
     output.table(
         ["CLIENT", "ID", "HOST", "PID", "WORKERS", "STARTED", "SEEN"],
         [
             [
-                one.name,
-                one.id,
-                one.host,
-                one.pid,
-                workers[one.id],
-                output.moment(one.started_at),
-                output.moment(one.seen_at),
+                info.name,
+                info.id,
+                info.host,
+                info.pid,
+                _format_workers(workers[info.id], silent[info.id]),
+                output.format_time(info.started_at),
+                output.format_time(info.seen_at),
             ]
-            for one in found
+            for info in clients
         ],
     )
-    if not found:
+    if not clients:
         output.note("there are no clients with workers")
 
 
 @command(app)
 def workers(
-    session: Session,
+    session: CommandSession,
     queue: Annotated[
-        str | None, typer.Argument(metavar="QUEUE", help="Only those of this queue.")
+        str | None,
+        typer.Argument(
+            metavar="QUEUE", help="Only workers of this queue.", autocompletion=queue_names
+        ),
     ] = None,
 ) -> None:
-    """List workers: where they run, what they do and how fast."""
+    """List workers: where they run, their state and their rate.
+
+    One without a heartbeat for 15 seconds is silent: it was killed, or cannot reach the store.
+    """
     with session.open() as hr:
-        found = hr.workers(queue)
-        if queue is not None and not found:
-            must_be_there(hr, queue)
+        rows = hr.admin.workers(queue)
+        if queue is not None and not rows:
+            check_queue_exists(hr, queue)
     if session.is_json:
-        output.document(found)
+        output.json_document(rows)
         return
-    print_workers(found)
-    if not found:
+    print_workers(rows)
+    if not rows:
         output.note("there are no workers" + (f" of queue {queue!r}" if queue else ""))
+
+
+def _format_workers(count: int, silent: int) -> str:
+    """How many workers a client has, and how many of these are silent."""
+    return f"{count}, {'all' if silent == count else silent} silent" if silent else str(count)

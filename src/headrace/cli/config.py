@@ -1,33 +1,38 @@
-"""``headrace config``: which settings are in force, and where they come from."""
+"""``headrace config``: the settings in effect, and where they come from."""
 
 from __future__ import annotations
 
-import typer
-
 from headrace.cli import output
-from headrace.cli.command import Session, command
+from headrace.cli.command import CommandSession, command, group
 from headrace.model.settings import Setting, Settings
 from headrace.model.url import parse_url
 
-app = typer.Typer(help="Which settings are in force.", no_args_is_help=True)
+app = group("Show the settings in effect.")
 
 
 @command(app)
-def show(session: Session) -> None:
-    """Print every setting, its value and where it comes from; passwords are masked."""
-    found = session.settings()
-    rows = [(setting.name, *_in_force(setting, found)) for setting in found.all]
+def show(session: CommandSession) -> None:
+    """Print every setting, its value and where it comes from; passwords are masked.
+
+    The last row is the settings file, and the topmost directory that was searched for it.
+    """
+    settings = session.client_settings()
+    rows = [(setting.name, *_in_effect(setting, settings)) for setting in settings.all]
+    root = f"the project's root {settings.root}" if settings.root else "the working directory"
+    rows.append(("file", settings.file, root))
     if session.is_json:
-        output.document({name: {"value": value, "origin": origin} for name, value, origin in rows})
+        output.json_document(
+            {name: {"value": value, "origin": origin} for name, value, origin in rows}
+        )
         return
     output.table(["SETTING", "VALUE", "FROM"], rows)
 
 
-def _in_force(setting: Setting, found: Settings) -> tuple[object, str]:
-    """The value that counts, and its origin; the URL may set what nobody else has."""
+def _in_effect(setting: Setting, settings: Settings) -> tuple[object, str]:
+    """The value in effect and its origin; the URL may set what nothing else sets."""
     if setting.origin is not None:
         return setting.shown, setting.origin
-    url = found["url"].value
+    url = settings["url"].value
     if url is not None and setting.name in (options := parse_url(url).options):
         return options[setting.name], "the url"
     return setting.value, "default" if setting.value is not None else "not set"

@@ -1,4 +1,4 @@
-"""``headrace counter``: what user code counts under the limits of items."""
+"""``headrace counter``: counters of user code, which share the limits of items."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
-from headrace.cli.command import Session, command
-from headrace.cli.paging import everything
-from headrace.cli.selecting import QueryOption, WhereOption, key_values, selected, shown
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.pages import all_selected
+from headrace.cli.parse_query import (
+    QueryOption,
+    WhereOption,
+    format_key_values,
+    parse_key_values,
+    parse_query,
+)
 
-app = typer.Typer(help="Look at counters, and set their numbers.", no_args_is_help=True)
+app = group("List counters and set their values.")
 
 
 @command(app)
-def ls(session: Session, *, where: WhereOption = None, query: QueryOption = None) -> None:
-    """List what is counted beside items, and by how many holders."""
-    select = selected(where, query)
+def ls(session: CommandSession, *, where: WhereOption = None, query: QueryOption = None) -> None:
+    """List counters, with their counts and how many holders they have."""
+    select = parse_query(where, query)
     with session.open() as hr:
-        found = list(everything(hr.counters, select))
+        counters = list(all_selected(hr.counters.list, select))
     if session.is_json:
-        for info in found:
+        for info in counters:
             output.json_line(
                 {
-                    "key_values": info.key_values.to_json(),
+                    "key_values": info.key_values.described,
                     "count": info.count,
                     "holders": info.holders,
                 }
@@ -32,23 +38,25 @@ def ls(session: Session, *, where: WhereOption = None, query: QueryOption = None
         return
     output.table(
         ["COUNT", "HOLDERS", "COUNTER"],
-        [[info.count, info.holders, shown(info.key_values)] for info in found],
+        [[info.count, info.holders, format_key_values(info.key_values)] for info in counters],
     )
-    if not found:
-        output.note("nothing is counted" + (" like that" if select else ""))
+    if not counters:
+        output.note(f"there are no {'matching ' if select else ''}counters")
 
 
 @command(app, "set")
 def set_(
-    session: Session,
-    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")],
+    session: CommandSession,
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="All key-values of the counter.")
+    ],
     *,
-    count: Annotated[int, typer.Option(help="How many there are; 0 removes the number.")],
+    count: Annotated[int, typer.Option(help="The new count; 0 removes it.")],
 ) -> None:
-    """Say how many there are of something, in place of what was set before, whatever limits say."""
-    name = key_values(pairs, "counter")
+    """Set a counter, replacing the count set before; limits are not checked."""
+    name = parse_key_values(pairs, "counter")
     with session.open() as hr:
-        before = hr.set_counter(name, count)
+        before = hr.counters.set(name, count)
     if session.is_json:
-        output.document({"key_values": name.to_json(), "count": count, "before": before})
-    output.note(f"set {shown(name)} to {count:,}; before it was {before:,}")
+        output.json_document({"key_values": name.described, "count": count, "before": before})
+    output.note(f"set {format_key_values(name)} to {count:,}; before it was {before:,}")

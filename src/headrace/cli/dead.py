@@ -1,4 +1,4 @@
-"""``headrace dead``: look at dead items of a queue, run them again, move or remove them."""
+"""``headrace dead``: list the dead items of a queue, redrive, move or remove them."""
 
 from __future__ import annotations
 
@@ -8,60 +8,61 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
-from headrace.cli.asking import YesOption
-from headrace.cli.bulk import Bulk, carry_out
-from headrace.cli.command import Session, command
+from headrace.cli.bulk import BulkAction, run_bulk
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.completion import queue_names
 from headrace.cli.dead_filters import filtered
-from headrace.cli.items import BySubject, ItemName, described, item_named, print_dead, print_item
-from headrace.cli.references import QueueName, is_there, reference
-from headrace.client.dead_letters import DeadLetters
+from headrace.cli.item_views import (
+    BySubject,
+    ItemName,
+    parse_item,
+    print_all,
+    print_dead_items,
+    print_item,
+)
+from headrace.cli.pages import all_pages
+from headrace.cli.prompts import YesOption
+from headrace.cli.queue_lookup import QueueName, queue_exists
+from headrace.client._sync.dead_letters import DeadLetters
 from headrace.client.items import Item
 from headrace.core.dead_filters import DeadFilter
 from headrace.errors import InvalidOption
 
-PAGE = 1000
+app = group("List the dead items of a queue, redrive, move or remove them.")
 
-app = typer.Typer(
-    help="Look at dead items of a queue, run them again, move or remove them.",
-    no_args_is_help=True,
-)
-
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many, by id.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most N items, by id.")]
 Rate = Annotated[
-    float | None, typer.Option(metavar="N", help="At most so many a second; otherwise all at once.")
+    float | None, typer.Option(metavar="N", help="At most N items per second; default: no limit.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 
 
 @command(app)
 @filtered
 def ls(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     *,
     filter: DeadFilter,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most N items.")] = 100,
 ) -> None:
     """List dead items by id."""
     with session.open() as hr:
-        found = _dead(reference(session, hr, queue).dead, filter, limit)
-        if session.is_json:
-            for item in found:
-                output.json_line(described(item))
-            return
-        items = list(found)
-    print_dead(items)
-    if not items:
-        output.note(f"queue {queue!r} has no {'matching ' if filter else ''}dead items")
+        print_all(
+            _dead_items(hr.queue(queue).dead, filter, limit),
+            print_dead_items,
+            is_json=session.is_json,
+            empty=f"queue {queue!r} has no {'matching ' if filter else ''}dead items",
+        )
 
 
 @command(app)
-def groups(session: Session, queue: QueueName) -> None:
-    """List dead items by what they died of, the largest group first."""
+def groups(session: CommandSession, queue: QueueName) -> None:
+    """List groups of dead items with the same error, the largest group first."""
     with session.open() as hr:
-        found = reference(session, hr, queue).dead.groups()
+        groups = hr.queue(queue).dead.groups()
     if session.is_json:
-        output.document(found)
+        output.json_document(groups)
         return
     output.table(
         ["FINGERPRINT", "COUNT", "CAUSE", "FIRST", "LAST", "EXAMPLE", "ERROR"],
@@ -70,32 +71,32 @@ def groups(session: Session, queue: QueueName) -> None:
                 group.fingerprint,
                 group.count,
                 group.cause,
-                output.moment(group.first_at),
-                output.moment(group.last_at),
+                output.format_time(group.first_at),
+                output.format_time(group.last_at),
                 group.example,
                 group.title,
             ]
-            for group in found
+            for group in groups
         ],
     )
-    if not found:
+    if not groups:
         output.note(f"queue {queue!r} has no dead items")
 
 
 @command(app)
 def show(
-    session: Session, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
+    session: CommandSession, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
 ) -> None:
-    """Tell all that is known of a dead item."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Show a dead item."""
+    wanted = parse_item(item, by_subject=by_subject)
     with session.open() as hr:
-        print_item(reference(session, hr, queue).dead.show(wanted), is_json=session.is_json)
+        print_item(hr.queue(queue).dead.get(wanted), is_json=session.is_json)
 
 
 @command(app)
 @filtered
 def redrive(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     *,
     filter: DeadFilter,
@@ -104,16 +105,16 @@ def redrive(
     dry_run: DryRun = False,
     yes: YesOption = False,
 ) -> None:
-    """Let dead items run again, with all their attempts before them."""
-    bulk = Bulk("redrive", queue, "run again", "redriven", filter, limit, rate)
+    """Make dead items run again, with a new set of attempts."""
+    action = BulkAction("redrive", queue, "run again", "redriven", filter, limit, rate)
     with session.open() as hr:
-        letters = reference(session, hr, queue).dead
-        carry_out(
+        letters = hr.queue(queue).dead
+        run_bulk(
             session,
-            bulk,
+            action,
             letters,
             lambda step: letters.redrive(rate=rate, limit=limit, progress=step, **filter),
-            is_agreed=yes,
+            is_confirmed=yes,
             is_dry=dry_run,
         )
 
@@ -121,7 +122,7 @@ def redrive(
 @command(app)
 @filtered
 def purge(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     *,
     filter: DeadFilter,
@@ -129,16 +130,16 @@ def purge(
     dry_run: DryRun = False,
     yes: YesOption = False,
 ) -> None:
-    """Remove dead items for good."""
-    bulk = Bulk("purge", queue, "be removed for good", "removed", filter, limit)
+    """Remove dead items permanently."""
+    action = BulkAction("purge", queue, "be removed permanently", "removed", filter, limit)
     with session.open() as hr:
-        letters = reference(session, hr, queue).dead
-        carry_out(
+        letters = hr.queue(queue).dead
+        run_bulk(
             session,
-            bulk,
+            action,
             letters,
             lambda step: letters.purge(limit=limit, progress=step, **filter),
-            is_agreed=yes,
+            is_confirmed=yes,
             is_dry=dry_run,
         )
 
@@ -146,9 +147,14 @@ def purge(
 @command(app)
 @filtered
 def move(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
-    to: Annotated[str, typer.Argument(metavar="TO", help="The queue that gets them.")],
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="The queue that receives them.", autocompletion=queue_names
+        ),
+    ],
     *,
     filter: DeadFilter,
     rate: Rate = None,
@@ -158,33 +164,34 @@ def move(
 ) -> None:
     """Move dead items to another queue, where they wait to be claimed."""
     if to == queue:
-        raise InvalidOption(f"they are in queue {to!r} already: use redrive.", option="to")
+        raise InvalidOption(f"the items are in queue {to!r} already: use redrive.", option="to")
     with session.open() as hr:
-        new = "" if is_there(hr, to) else ", which is made for it"
-        bulk = Bulk(
+        new = "" if queue_exists(hr, to) else ", which will be created"
+        action = BulkAction(
             name="move",
             queue=queue,
-            will=f"move to queue {to!r}{new}",
-            done=f"moved to queue {to!r}",
+            future=f"move to queue {to!r}{new}",
+            past=f"moved to queue {to!r}",
             filter=filter,
             limit=limit,
             rate=rate,
         )
-        letters = reference(session, hr, queue).dead
-        carry_out(
+        letters = hr.queue(queue).dead
+        run_bulk(
             session,
-            bulk,
+            action,
             letters,
-            # The same as move, which knows no rate.
+            # redrive() to another queue is move() with a rate.
             lambda step: letters.redrive(to=to, rate=rate, limit=limit, progress=step, **filter),
-            is_agreed=yes,
+            is_confirmed=yes,
             is_dry=dry_run,
         )
 
 
-def _dead(letters: DeadLetters, filter: DeadFilter, limit: int) -> Iterator[Item]:
-    after = 0
-    while limit and (some := letters.list(after=after, limit=min(PAGE, limit), **filter)):
-        yield from some
-        limit -= len(some)
-        after = some[-1].id
+def _dead_items(letters: DeadLetters, filter: DeadFilter, limit: int) -> Iterator[Item]:
+    return all_pages(
+        lambda after, limit: letters.list(after=after, limit=limit, **filter),
+        cursor="id",
+        after=0,
+        limit=limit,
+    )

@@ -1,4 +1,4 @@
-"""Which dead items, as it is said on the command line; all that is given must hold."""
+"""Options that select dead items; an item must match all options that are given."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.times import moment
-from headrace.client.queue_calls import LAST_ID
+from headrace.cli.parse_time import parse_moment
 from headrace.core.dead_filters import CAUSES, DeadFilter
+from headrace.core.requests.items import LAST_ID
 
 Fingerprint = Annotated[
-    str | None, typer.Option(help="Only those that failed alike: see 'dead groups'.")
+    str | None, typer.Option(help="Only items of this group: see 'dead groups'.")
 ]
-Cause = Annotated[str | None, typer.Option(help=f"Only those that died so: {', '.join(CAUSES)}.")]
-Subject = Annotated[str | None, typer.Option(help="Only those of this subject.")]
+Cause = Annotated[
+    str | None, typer.Option(help=f"Only items with this cause: {', '.join(CAUSES)}.")
+]
+Subject = Annotated[str | None, typer.Option(help="Only items with this subject.")]
 Before = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only those that died before this.")
+    str | None, typer.Option(metavar="TIME", help="Only items that died before this time.")
 ]
-After = Annotated[str | None, typer.Option(metavar="TIME", help="Only those that died after this.")]
+After = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only items that died after this time.")
+]
 Ids = Annotated[
     list[int] | None,
-    typer.Option("--id", min=0, max=LAST_ID, help="Only this one; may be repeated."),
+    typer.Option("--id", min=0, max=LAST_ID, help="Only this item; may be repeated."),
 ]
 OPTIONS = {
     "fingerprint": Fingerprint,
@@ -37,12 +41,12 @@ OPTIONS = {
 
 
 def filtered(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a filter in place of its parameter ``filter``."""
+    """Replace the parameter ``filter`` of a command by the options of a filter."""
 
     @functools.wraps(function)
     def run(*args: Any, **arguments: Any) -> None:
-        given = {name: arguments.pop(name) for name in OPTIONS}
-        function(*args, filter=_filter(**given), **arguments)
+        options = {name: arguments.pop(name) for name in OPTIONS}
+        function(*args, filter=_parse_filter(**options), **arguments)
 
     own = inspect.signature(function, eval_str=True)
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -57,7 +61,7 @@ def filtered(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _filter(
+def _parse_filter(
     *,
     fingerprint: str | None,
     cause: str | None,
@@ -66,7 +70,7 @@ def _filter(
     after: str | None,
     id: list[int] | None,
 ) -> DeadFilter:
-    """The filter that was given; empty if it was none."""
+    """The filter from the options; empty if none is given."""
     filter: DeadFilter = {}
     if fingerprint is not None:
         filter["fingerprint"] = fingerprint
@@ -75,9 +79,9 @@ def _filter(
     if subject is not None:
         filter["subject"] = subject
     if before is not None:
-        filter["died_before"] = moment("before", before)
+        filter["died_before"] = parse_moment("before", before)
     if after is not None:
-        filter["died_after"] = moment("after", after)
+        filter["died_after"] = parse_moment("after", after)
     if id:
         filter["ids"] = id
     return filter

@@ -1,4 +1,4 @@
-"""``headrace item``: look at single items of a queue, and change them by hand."""
+"""``headrace item``: show single items of a queue, and change them by hand."""
 
 from __future__ import annotations
 
@@ -9,133 +9,136 @@ import typer
 from msgspec import UNSET
 
 from headrace.cli import output
-from headrace.cli.command import Session, command
-from headrace.cli.commits import parsed
-from headrace.cli.items import (
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.item_views import (
     BySubject,
     ItemName,
-    described,
-    item_named,
+    parse_item,
+    print_all,
     print_item,
     print_items,
 )
-from headrace.cli.references import QueueName, reference
-from headrace.cli.times import moment, wait
+from headrace.cli.pages import all_pages
+from headrace.cli.parse_body import parse_json
+from headrace.cli.parse_time import parse_delay, parse_moment
+from headrace.cli.queue_lookup import QueueName
+from headrace.client._sync.queue import Queue
 from headrace.client.items import Item
-from headrace.client.queues import Queue
 from headrace.errors import InvalidOption
 
-PAGE = 1000
-LIVE = ("active", "pending", "planned")
+LIVE_STATES = ("active", "pending", "planned")
 
 StateName = Literal["planned", "pending", "active", "completed", "dead"]
 
-app = typer.Typer(help="Look at items of a queue, and change them by hand.", no_args_is_help=True)
+app = group("Show items of a queue, and change them by hand.")
 
 
 @command(app)
 def ls(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     *,
     state: Annotated[
-        StateName | None, typer.Option(help="Only items in this state; otherwise all live ones.")
+        StateName | None, typer.Option(help="Only items in this state; default: all live items.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most N items.")] = 100,
 ) -> None:
-    """List items by id: those in flight first, then those that wait."""
+    """List items by id: items in flight first, then waiting items."""
+    states = (state,) if state else LIVE_STATES
     with session.open() as hr:
-        found = _items(reference(session, hr, queue), (state,) if state else LIVE, limit)
-        if session.is_json:
-            for item in found:
-                output.json_line(described(item))
-            return
-        items = list(found)
-    print_items(items)
-    if not items:
-        output.note(f"queue {queue!r} has no {state or 'live'} items")
+        print_all(
+            _items(hr.queue(queue), states, limit),
+            print_items,
+            is_json=session.is_json,
+            empty=f"queue {queue!r} has no {state or 'live'} items",
+        )
 
 
 @command(app)
 def show(
-    session: Session, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
+    session: CommandSession, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
 ) -> None:
-    """Tell all that is known of an item."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Show an item, with the traceback of its last error."""
+    id_or_subject = parse_item(item, by_subject=by_subject)
     with session.open() as hr:
-        found = reference(session, hr, queue).item(wanted)
-    print_item(found, is_json=session.is_json)
+        shown = hr.queue(queue).item(id_or_subject)
+    print_item(shown, is_json=session.is_json)
 
 
 @command(app)
 def why(
-    session: Session, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
+    session: CommandSession, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
 ) -> None:
-    """Tell why an item is not running, or what became of it."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Explain why an item is not running, or how it ended."""
+    id_or_subject = parse_item(item, by_subject=by_subject)
     with session.open() as hr:
-        found = reference(session, hr, queue).why(wanted)
+        explanation = hr.queue(queue).why(id_or_subject)
     if session.is_json:
-        output.document(found)
+        output.json_document(explanation)
     else:
-        output.line(str(found))
+        output.line(str(explanation))
 
 
 @command(app)
 def cancel(
-    session: Session, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
+    session: CommandSession, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
 ) -> None:
-    """Remove a waiting item; prints it as it was."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Remove a waiting or ended item, and print it."""
+    id_or_subject = parse_item(item, by_subject=by_subject)
     with session.open() as hr:
-        gone = reference(session, hr, queue).cancel(wanted)
-    output.note(f"item {gone.id} of queue {queue!r} is removed")
-    print_item(gone, is_json=session.is_json)
+        removed = hr.queue(queue).cancel(id_or_subject)
+    output.note(f"item {removed.id} of queue {queue!r} is removed")
+    print_item(removed, is_json=session.is_json)
 
 
 @command(app)
 def retry(
-    session: Session, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
+    session: CommandSession, queue: QueueName, item: ItemName, *, by_subject: BySubject = False
 ) -> None:
-    """Let a waiting or ended item run now, with all its attempts before it."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Make a waiting or ended item due now, with a new set of attempts."""
+    id_or_subject = parse_item(item, by_subject=by_subject)
     with session.open() as hr:
-        print_item(reference(session, hr, queue).retry(wanted), is_json=session.is_json)
+        print_item(hr.queue(queue).retry(id_or_subject), is_json=session.is_json)
 
 
 @command(app)
 def edit(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     item: ItemName,
     *,
-    payload: Annotated[str | None, typer.Option(metavar="JSON", help="Another payload.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Another priority.")] = None,
-    at: Annotated[str | None, typer.Option(help="When it is due: a time.")] = None,
+    payload: Annotated[str | None, typer.Option(metavar="JSON", help="The new payload.")] = None,
+    priority: Annotated[int | None, typer.Option(help="The new priority.")] = None,
+    at: Annotated[str | None, typer.Option(help="The time when it is due.")] = None,
     delay: Annotated[
-        str | None, typer.Option(help="When it is due: seconds from now, or words like 5m.")
+        str | None, typer.Option(help="Due after this delay: seconds, or a duration like 5m.")
     ] = None,
     by_subject: BySubject = False,
 ) -> None:
-    """Change a waiting or ended item; what is not given stays."""
-    wanted = item_named(item, by_subject=by_subject)
+    """Change a waiting or ended item; fields that are not given stay."""
+    id_or_subject = parse_item(item, by_subject=by_subject)
     if payload is None and priority is None and at is None and delay is None:
         raise InvalidOption(
-            "say what is to change: --payload, --priority, --at or --delay.", option="payload"
+            "name a change: --payload, --priority, --at or --delay.", option="payload"
         )
-    content = UNSET if payload is None else parsed(payload, "--payload")
-    due = moment("at", at)
+    content = UNSET if payload is None else parse_json(payload, "--payload")
+    due = parse_moment("at", at)
     with session.open() as hr:
-        changed = reference(session, hr, queue).edit(
-            wanted, payload=content, priority=priority, at=due, delay=wait(delay)
+        changed = hr.queue(queue).edit(
+            id_or_subject, payload=content, priority=priority, at=due, delay=parse_delay(delay)
         )
     print_item(changed, is_json=session.is_json)
 
 
 def _items(queue: Queue, states: tuple[str, ...], limit: int) -> Iterator[Item]:
+    """Items of each state in turn, up to ``limit`` in total."""
     for state in states:
-        after = 0
-        while limit and (some := queue.items(state, after=after, limit=min(PAGE, limit))):
-            yield from some
-            limit -= len(some)
-            after = some[-1].id
+        pages = all_pages(
+            lambda after, limit, state=state: queue.items(state, after=after, limit=limit),  # type: ignore[misc]  # bound in a loop
+            cursor="id",
+            after=0,
+            limit=limit,
+        )
+        for item in pages:
+            limit -= 1
+            yield item

@@ -1,4 +1,4 @@
-"""``headrace lock``: who has which lock."""
+"""``headrace lock``: locks, their holders and waiters."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.api import Headrace
+from headrace._sync.headrace import Headrace
 from headrace.cli import output
-from headrace.cli.asking import YesOption, ask
-from headrace.cli.command import Session, command
-from headrace.cli.paging import everything
-from headrace.cli.selecting import QueryOption, WhereOption, key_values, selected, shown
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.pages import all_selected
+from headrace.cli.parse_query import (
+    QueryOption,
+    WhereOption,
+    format_key_values,
+    parse_key_values,
+    parse_query,
+)
+from headrace.cli.prompts import YesOption, confirm
 from headrace.core.locks import LockInfo
-from headrace.model.keyvalues import KeyValues
-from headrace.model.queries import Query
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.queries import Query
 
-app = typer.Typer(help="Look at locks, and take them away.", no_args_is_help=True)
+app = group("List locks, and release them by force.")
 
 
 @command(app)
-def ls(session: Session, *, where: WhereOption = None, query: QueryOption = None) -> None:
-    """List the locks that somebody has or waits for."""
-    select = selected(where, query)
+def ls(session: CommandSession, *, where: WhereOption = None, query: QueryOption = None) -> None:
+    """List the locks that have a holder or waiters."""
+    select = parse_query(where, query)
     with session.open() as hr:
-        found = list(everything(hr.locks, select))
+        locks = list(all_selected(hr.locks.list, select))
     if session.is_json:
-        for info in found:
-            output.json_line(_described(info))
+        for info in locks:
+            output.json_line(_to_dict(info))
         return
     output.table(
         ["TOKEN", "HOLDER", "SINCE", "UNTIL", "WAITING", "LOCK"],
@@ -36,47 +42,49 @@ def ls(session: Session, *, where: WhereOption = None, query: QueryOption = None
                 info.token,
                 info.holder,
                 info.since,
-                f"{output.text(info.until)} (over)" if info.is_overdue else info.until,
+                f"{output.format_value(info.until)} (over)" if info.is_overdue else info.until,
                 info.waiting,
-                shown(info.key_values),
+                format_key_values(info.key_values),
             ]
-            for info in found
+            for info in locks
         ],
     )
-    if not found:
-        output.note("nobody has a lock" + (" like that" if select else ""))
+    if not locks:
+        output.note(f"there are no {'matching ' if select else ''}locks")
 
 
-@command(app)
-def release(
-    session: Session,
-    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="All its key-values.")],
+@command(app, "force-release")
+def force_release(
+    session: CommandSession,
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="All key-values of the lock.")
+    ],
     *,
     token: Annotated[
-        int | None, typer.Option(help="Only if it is held by this number, as ls shows it.")
+        int | None, typer.Option(help="Only if the lock has this token, as ls shows it.")
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Take a lock away from whoever has it, so that the next one gets it at once."""
-    name = key_values(pairs, "lock")
+    """Release a lock by force; its holder loses it, and the next waiter gets it immediately."""
+    name = parse_key_values(pairs, "lock")
     with session.open() as hr:
         holder = _holder(hr, name)
-        who = f" from {holder}, who may still work under it" if holder else ""
-        ask(f"the lock {shown(name)} will be taken away{who}", is_agreed=yes)
-        info = hr.release_lock(name, token=token)
+        warning = f"; {holder} loses it and may still be using it" if holder else ""
+        confirm(f"lock {format_key_values(name)} will be released{warning}", is_confirmed=yes)
+        info = hr.locks.force_release(name, token=token)
     if session.is_json:
-        output.document(_described(info))
-    output.note(f"took the lock {shown(name)} away from {info.holder} (token {info.token})")
+        output.json_document(_to_dict(info))
+    output.note(f"released lock {format_key_values(name)} of {info.holder} (token {info.token})")
 
 
 def _holder(hr: Headrace, name: KeyValues) -> str | None:
-    found = hr.locks(Query.exactly(name), limit=1)
-    return found[0].holder if found else None
+    locks = hr.locks.list(Query.exactly(name), limit=1)
+    return locks[0].holder if locks else None
 
 
-def _described(info: LockInfo) -> dict[str, Any]:
+def _to_dict(info: LockInfo) -> dict[str, Any]:
     return {
-        "key_values": info.key_values.to_json(),
+        "key_values": info.key_values.described,
         "token": info.token,
         "holder": info.holder,
         "since": info.since,

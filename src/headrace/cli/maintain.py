@@ -1,4 +1,4 @@
-"""``headrace maintain``: collect old records and tidy up, once."""
+"""``headrace maintain``: run maintenance once."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
-from headrace.cli.command import Session, command
-from headrace.model.collecting import MaintenanceReport
+from headrace.cli.command import CommandSession, command
+from headrace.model.maintenance import MaintenanceReport
 
 
 def register(app: typer.Typer) -> None:
-    """Put the command into place."""
+    """Add the command to the app."""
     command(app)(maintain)
 
 
 def maintain(
-    session: Session,
+    session: CommandSession,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Now, although it was done a moment ago.")
+        bool, typer.Option("--force", help="Run even if maintenance ran a moment ago.")
     ] = False,
 ) -> None:
-    """Collect old records, and remove live procs and keys that have run out."""
+    """Remove old records, expired live procs and keys, and maintain queues."""
     with session.open() as hr:
-        report = hr.maintain(force=force)
+        report = hr.admin.maintain(force=force)
     if session.is_json:
-        output.document(report)
+        output.json_document(report)
     elif report.is_skipped:
-        output.note("skipped: it is being done, or was a moment ago; --force does it anyway")
+        output.note("skipped: maintenance is running or ran a moment ago; --force runs it anyway")
     else:
         _print(report)
 
 
 def _print(report: MaintenanceReport) -> None:
     output.table(
-        ["TOPIC", "COLLECTED", "FROM", "TO", "OVERTAKEN"],
+        ["TOPIC", "REMOVED", "FROM", "TO", "OVERTAKEN"],
         [
             [
                 collected.topic,
@@ -49,14 +49,17 @@ def _print(report: MaintenanceReport) -> None:
         ],
     )
     for name in report.expired_procs:
-        output.note(f"live proc {name!r} was not used any more and is removed")
+        output.note(f"live proc {name!r} was no longer used and is removed")
     for queue in report.tended:
-        output.note(f"queue {queue.queue!r}: {queue.removed} old things are removed")
+        output.note(
+            f"queue {queue.queue!r}: {queue.expired} leases had expired, {queue.died} items died "
+            f"of that, {queue.removed} old rows are removed"
+        )
     for client in report.forgotten_clients:
-        output.note(f"client {client!r} was silent for a day and is forgotten")
+        output.note(f"client {client!r} was silent for a day and is removed")
     if report.forgotten_locks:
-        output.note(f"{report.forgotten_locks} locks that nobody wants are forgotten")
+        output.note(f"{report.forgotten_locks} unused locks are removed")
     if report.dropped_stages:
-        output.note(f"{report.dropped_stages} stages that nobody published are removed")
+        output.note(f"{report.dropped_stages} unpublished stages are removed")
     if not report.collected:
-        output.note("there was nothing to collect")
+        output.note("there were no records to remove")

@@ -1,134 +1,132 @@
-"""``headrace pipeline``: run pipelines, look at them, stop, move and remove them."""
+"""``headrace pipeline``: run, list, pause, move and remove pipelines."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from headrace.api import Headrace
+from headrace._sync.headrace import Headrace
 from headrace.cli import output
-from headrace.cli.asking import YesOption, ask
-from headrace.cli.command import Session, command
-from headrace.cli.pipeline_runs import run
-from headrace.cli.positions import position
-from headrace.errors import UnknownPipeline, UnknownSink
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.completion import pipeline_names
+from headrace.cli.parse_position import parse_position
+from headrace.cli.pipeline_run import run
+from headrace.cli.proc_views import format_lag, format_position
+from headrace.cli.prompts import YesOption, confirm
+from headrace.errors import UnknownTopic
+from headrace.model.names import dead_topic
 from headrace.model.pipelines import PipelineInfo
-from headrace.model.position import FROM_NOW, FROM_START, check_offset
-from headrace.pipelines.handles import SystemProc
+from headrace.model.topics.positions import FROM_NOW, FROM_START, check_offset
 
-app = typer.Typer(
-    help="Run pipelines, look at them, stop, move and remove them.", no_args_is_help=True
-)
+app = group("Run, list, pause, move and remove pipelines.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The pipeline's name.", autocompletion=pipeline_names)
+]
 
 command(app)(run)
 
 
 @command(app)
-def ls(session: Session) -> None:
+def ls(session: CommandSession) -> None:
     """List pipelines."""
     with session.open() as hr:
-        found = hr.system_procs()
-        rows = [[*_line(info), hr.system_proc(info.name).lag().records] for info in found]
+        pipelines = hr.pipelines.list()
+        rows = [[*_row(info), hr.pipeline(info.name).lag().records] for info in pipelines]
     if session.is_json:
-        output.document(found)
+        output.json_document(pipelines)
         return
     titles = ["PIPELINE", "SOURCES", "TARGETS", "PROCESSOR", "COUNT", "STATUS", "BEHIND"]
     output.table(titles, rows)
-    if not found:
+    if not pipelines:
         output.note("there are no pipelines")
 
 
 @command(app)
-def show(session: Session, name: Name) -> None:
-    """Tell all that is known of a pipeline."""
+def show(session: CommandSession, name: Name) -> None:
+    """Show a pipeline, with its procs and their last errors."""
     with session.open() as hr:
-        made = hr.system_proc(name)
-        _show(session, made.inspect(), made)
+        _show(session, hr.pipeline(name).info(), hr)
 
 
 @command(app)
-def pause(session: Session, name: Name) -> None:
-    """Process no more records, wherever it runs."""
+def pause(session: CommandSession, name: Name) -> None:
+    """Stop processing records, on all runners."""
     with session.open() as hr:
-        _show(session, hr.system_proc(name).pause())
+        _show(session, hr.pipeline(name).pause())
 
 
 @command(app)
-def resume(session: Session, name: Name) -> None:
-    """Go on, also after too many failures."""
+def resume(session: CommandSession, name: Name) -> None:
+    """Continue a paused pipeline, or one that was disabled after too many failures."""
     with session.open() as hr:
-        _show(session, hr.system_proc(name).resume())
+        _show(session, hr.pipeline(name).resume())
 
 
 @command(app)
-def reset(
-    session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A pipeline, or a stream's sink.")],
-    *,
+def seek(
+    session: CommandSession,
+    name: Name,
     offset: Annotated[
         str,
-        typer.Option(
-            "--from",
-            help="Where a pipeline goes on: '>', '$>', after an id or ':seq', or at a time.",
-        ),
-    ] = FROM_START,
+        typer.Argument(metavar="OFFSET", help="'>', '$>', an id, ':seq', milliseconds or a time."),
+    ],
+    *,
     yes: YesOption = False,
 ) -> None:
-    """Let a pipeline start anew; or let another query write to a stream's sink."""
-    target = check_offset(position(offset))
+    """Move a pipeline to another position in its topics, and drop its claims."""
+    target = check_offset(parse_position(offset))
     with session.open() as hr:
-        try:
-            made = hr.system_proc(name)
-        except UnknownPipeline as error:
-            _reset_sink(session, hr, name, yes, error)
-            return
-        topics = ", ".join(repr(topic) for topic in made.inspect().sources)
-        ask(
-            f"pipeline {name!r} goes on {_place(target)} of {topics}, and processes again what it "
-            "finds there; its claims are dropped, what it has committed stays",
-            is_agreed=yes,
+        pipeline = hr.pipeline(name)
+        topics = ", ".join(repr(topic) for topic in pipeline.info().sources)
+        confirm(
+            f"pipeline {name!r} continues {_format_offset(target)} of {topics}, and processes the "
+            "records there again; its claims are dropped, its commits stay",
+            is_confirmed=yes,
         )
-        _show(session, made.seek(target))
+        _show(session, pipeline.seek(target))
 
 
 @command(app)
-def destroy(session: Session, name: Name, *, yes: YesOption = False) -> None:
-    """Remove a pipeline; its topics stay as they are."""
+def delete(session: CommandSession, name: Name, *, yes: YesOption = False) -> None:
+    """Remove a pipeline; its topics stay."""
     with session.open() as hr:
-        made = hr.system_proc(name)
-        behind = output.counted(made.lag().records)
-        ask(
-            f"pipeline {name!r} will be removed, and how far it has read forgotten; {behind} to go",
-            is_agreed=yes,
+        pipeline = hr.pipeline(name)
+        behind = output.format_count(pipeline.lag().records)
+        confirm(
+            f"pipeline {name!r} will be removed with its positions; {behind} not processed",
+            is_confirmed=yes,
         )
-        last = made.destroy()
+        last = pipeline.delete()
     if session.is_json:
-        output.document(last)
+        output.json_document(last)
     output.note(f"pipeline {name!r} is removed")
 
 
 @command(app)
 def lag(
-    session: Session,
+    session: CommandSession,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One pipeline; otherwise all.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="One pipeline; default: all.", autocompletion=pipeline_names
+        ),
     ] = None,
 ) -> None:
-    """Tell how far pipelines are behind, in records and in seconds."""
+    """Show how far pipelines are behind, in records and in seconds."""
     with session.open() as hr:
-        infos = [hr.system_proc(name).inspect()] if name else hr.system_procs()
+        infos = [hr.pipeline(name).info()] if name else hr.pipelines.list()
         rows = []
         for info in infos:
-            behind = hr.system_proc(info.name).lag()
+            behind = hr.pipeline(info.name).lag()
             rows.append(
                 {"name": info.name, "status": info.status, **msgspec.structs.asdict(behind)}
             )
     if session.is_json:
-        output.document(rows[0] if name else rows)
+        output.json_document(rows[0] if name else rows)
         return
     output.table(
         ["PIPELINE", "STATUS", "BEHIND", "SECONDS"],
@@ -138,57 +136,54 @@ def lag(
         output.note("there are no pipelines")
 
 
-def _place(offset: str) -> str:
-    words = {FROM_START: "at the start", FROM_NOW: "at the end"}
-    return words.get(offset, f"after {offset}")
+def _format_offset(offset: str) -> str:
+    names = {FROM_START: "at the start", FROM_NOW: "at the end"}
+    return names.get(offset, f"after {offset}")
 
 
-def _line(info: PipelineInfo) -> list[Any]:
+def _row(info: PipelineInfo) -> list[Any]:
     processor = f"{info.processor} (inline)" if info.is_inline else info.processor
     sources, targets = ",".join(info.sources), ",".join(info.targets)
     return [info.name, sources, targets, processor, info.count, info.status]
 
 
-def _show(session: Session, info: PipelineInfo, made: SystemProc | None = None) -> None:
-    lag = None if made is None else made.lag()
+def _dead_letters(hr: Headrace, info: PipelineInfo) -> dict[str, int]:
+    """The topics with dead letters of a pipeline, and how many records each has."""
+    counts = {}
+    for proc in info.procs:
+        topic = dead_topic(proc.name)
+        with contextlib.suppress(UnknownTopic):
+            counts[topic] = hr.topic(topic).length()
+    return counts
+
+
+def _show(session: CommandSession, info: PipelineInfo, hr: Headrace | None = None) -> None:
+    """Print a pipeline; with a client also its lag and its dead letters."""
+    fields: dict[str, Any] = msgspec.structs.asdict(info)
+    if hr is not None:
+        lag = hr.pipeline(info.name).lag()
+        fields |= {"lag": lag, "dead_letters": _dead_letters(hr, info)}
     if session.is_json:
-        found: dict[str, Any] = msgspec.structs.asdict(info)
-        output.document(found if lag is None else {**found, "lag": lag})
+        output.json_document(fields)
         return
     names = ("name", "sources", "targets", "processor", "count", "status")
-    pairs: list[tuple[str, object]] = list(zip(names, _line(info), strict=True))
-    if lag is not None:
-        pairs.append(("lag", f"{output.counted(lag.records)}, {lag.seconds:g} s"))
+    pairs: list[tuple[str, object]] = list(zip(names, _row(info), strict=True))
+    if info.timeout is not None:
+        pairs.append(("timeout", f"{info.timeout:g} s"))
+    if hr is not None:
+        dead = [f"{count:,} in topic {topic}" for topic, count in fields["dead_letters"].items()]
+        pairs.append(("lag", format_lag(fields["lag"])))
+        pairs.append(("dead letters", ", ".join(dead) or "none"))
     output.fields(pairs)
     output.line("")
     output.table(
-        ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "RECLAIMS", "LAST ACK", "LAST ERROR"],
+        ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "ATTEMPTS", "LAST ACK", "LAST ERROR"],
         [
             [
                 *(proc.name, proc.topic, proc.status),
-                f"after {proc.offset}" if proc.position is None else f":{proc.position}",
-                *(proc.claimed, proc.reclaims, proc.last_acked_at, proc.last_error),
+                format_position(proc),
+                *(proc.claimed, proc.attempts, proc.last_acked_at, proc.last_error),
             ]
             for proc in info.procs
         ],
     )
-
-
-def _reset_sink(
-    session: Session, hr: Headrace, name: str, yes: bool, error: UnknownPipeline
-) -> None:
-    sink = hr.sink(name)
-    try:
-        info = sink.info()
-    except UnknownSink:
-        raise error from None
-    ask(
-        f"sink {name!r} forgets the query {info.query} that wrote up to batch {info.batch}: the "
-        "next query may write to it, from wherever its checkpoint or its start says; what was "
-        "written stays",
-        is_agreed=yes,
-    )
-    last = sink.reset()
-    if session.is_json:
-        output.document(last)
-    output.note(f"sink {name!r} takes another query now")

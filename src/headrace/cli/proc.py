@@ -1,99 +1,111 @@
-"""``headrace proc``: look at procs, make, move, stop and remove them."""
+"""``headrace proc``: list, create, move, disable and remove procs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
 from typing import Annotated, Any
 
 import msgspec
 import typer
 from msgspec import UNSET
 
-from headrace.api import Headrace
+from headrace._sync.headrace import Headrace
 from headrace.cli import output
-from headrace.cli.asking import YesOption, ask
-from headrace.cli.command import Session, command
-from headrace.cli.positions import position
-from headrace.client.procs import Proc
-from headrace.errors import InvalidOption, UnknownProc, UnknownTopic
-from headrace.model.position import FROM_NOW, FROM_START, check_offset, parse_end
-from headrace.model.procs import Lag, ProcInfo, Strategy
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.completion import proc_names, topic_names
+from headrace.cli.parse_position import parse_position
+from headrace.cli.parse_time import parse_delay
+from headrace.cli.proc_views import format_lag, format_position, lags
+from headrace.cli.prompts import YesOption, confirm
+from headrace.errors import UnknownTopic
+from headrace.model.topics.positions import FROM_NOW, FROM_START, check_offset, parse_end
+from headrace.model.topics.procs import Lag, ProcInfo, Strategy
 
-app = typer.Typer(help="Look at procs, make, move, stop and remove them.", no_args_is_help=True)
+app = group("List, create, move, disable and remove procs.")
 
-ProcName = Annotated[str, typer.Argument(metavar="NAME", help="The proc's name.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="The proc's name.")]
+ProcName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The proc's name.", autocompletion=proc_names)
+]
 
 
 @command(app)
 def ls(
-    session: Session,
+    session: CommandSession,
     *,
-    topic: Annotated[str | None, typer.Option(help="Only procs of this topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Only procs of this topic.", autocompletion=topic_names)
+    ] = None,
 ) -> None:
     """List procs."""
     with session.open() as hr:
-        found = hr.procs(topic=topic)
+        procs = hr.procs.list(topic=topic)
     if session.is_json:
-        output.document(found)
+        output.json_document(procs)
         return
     output.table(
-        ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "RECLAIMS", "LAST ACK"],
+        ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "ATTEMPTS", "LAST ACK"],
         [
-            [p.name, p.topic, p.status, _place(p), p.claimed, p.reclaims, p.last_acked_at]
-            for p in found
+            [p.name, p.topic, p.status, format_position(p), p.claimed, p.attempts, p.last_acked_at]
+            for p in procs
         ],
     )
-    if not found:
+    if not procs:
         output.note("there are no procs" + (f" on topic {topic!r}" if topic else ""))
 
 
 @command(app)
-def show(session: Session, name: ProcName) -> None:
-    """Tell all that is known of a proc."""
+def show(session: CommandSession, name: ProcName) -> None:
+    """Show a proc and its lag."""
     with session.open() as hr:
         proc = hr.proc(name)
-        _show(session, proc.inspect(), lag=proc.lag())
+        _show(session, proc.info(), lag=proc.lag())
 
 
 @command(app)
 def create(
-    session: Session,
-    name: ProcName,
+    session: CommandSession,
+    name: NewName,
     *,
-    topic: Annotated[str, typer.Option(help="The topic it reads.")],
+    topic: Annotated[str, typer.Option(help="The topic it reads.", autocompletion=topic_names)],
     offset: Annotated[
         str,
-        typer.Option(help="Where it starts: '>', '$>', an id, ':seq', milliseconds or a time."),
+        typer.Option(help="The start: '>', '$>', an id, ':seq', milliseconds or a time."),
     ] = FROM_START,
-    max_reclaims: Annotated[
-        int | None, typer.Option(help="Failures in a row before something is done; -1: never.")
+    max_attempts: Annotated[
+        int | None, typer.Option(help="Failures in a row before the strategy applies; -1: never.")
     ] = None,
-    reclaim_timeout: Annotated[
-        str | None, typer.Option(help="Seconds until a claim is given back, or 'never'.")
+    lease: Annotated[
+        str | None, typer.Option(help="How long a claim lasts: seconds, words like 5m, or 'never'.")
     ] = None,
-    on_max_reclaims_reached: Annotated[
-        Strategy | None, typer.Option(help="What is then done.")
+    on_exhausted: Annotated[
+        Strategy | None, typer.Option(help="The strategy after too many failures.")
     ] = None,
 ) -> None:
-    """Make a proc; one that exists keeps its place, and gets the settings that are given."""
-    timeout = UNSET if reclaim_timeout is None else _seconds(reclaim_timeout)
-    with session.open(makes_tables=True) as hr:
-        is_new = name not in {proc.name for proc in hr.procs(topic=topic)}
-        proc = hr.proc(
+    """Create a proc; an existing one keeps its position and gets the settings that are given."""
+    seconds = UNSET if lease is None else _parse_lease(lease)
+    with session.open(may_create_tables=True) as hr:
+        is_new = name not in {proc.name for proc in hr.procs.list(topic=topic)}
+        proc = hr.procs.create(
             name,
-            topic=topic,
-            offset=position(offset),
-            max_reclaims=UNSET if max_reclaims is None else max_reclaims,
-            reclaim_timeout=timeout,
-            on_max_reclaims_reached=on_max_reclaims_reached or UNSET,
+            topic,
+            offset=parse_position(offset),
+            max_attempts=UNSET if max_attempts is None else max_attempts,
+            lease=seconds,
+            on_exhausted=on_exhausted or UNSET,
         )
-        output.note(f"proc {name!r} is made" if is_new else f"proc {name!r} existed already")
-        _show(session, proc.inspect())
+        output.note(f"created proc {name!r}" if is_new else f"proc {name!r} existed already")
+        if not _has_records(hr, topic):
+            output.note(
+                f"topic {topic!r} has no records yet: the proc waits for the first one; if the "
+                f"name is wrong, remove the proc with `headrace proc delete {shlex.quote(name)}`"
+            )
+        _show(session, proc.info())
 
 
 @command(app)
 def seek(
-    session: Session,
+    session: CommandSession,
     name: ProcName,
     offset: Annotated[
         str,
@@ -102,135 +114,122 @@ def seek(
     *,
     yes: YesOption = False,
 ) -> None:
-    """Move a proc to another place of its topic; drops its claim."""
-    target = check_offset(position(offset))
+    """Move a proc to another position in its topic, and drop its claim."""
+    target = check_offset(parse_position(offset))
     with session.open() as hr:
         proc = hr.proc(name)
-        ask(_forecast(hr, proc.inspect(), target), is_agreed=yes)
+        confirm(_forecast_seek(hr, proc.info(), target), is_confirmed=yes)
         _show(session, proc.seek(target))
 
 
 @command(app)
-def disable(session: Session, name: ProcName) -> None:
-    """Hand out no more records."""
+def disable(session: CommandSession, name: ProcName) -> None:
+    """Stop claims of a proc."""
     with session.open() as hr:
         _show(session, hr.proc(name).disable())
 
 
 @command(app)
-def resume(session: Session, name: ProcName) -> None:
-    """Hand out records again."""
+def resume(session: CommandSession, name: ProcName) -> None:
+    """Allow claims of a disabled proc again."""
     with session.open() as hr:
         _show(session, hr.proc(name).resume())
 
 
 @command(app)
-def destroy(session: Session, name: ProcName, *, yes: YesOption = False) -> None:
-    """Remove a proc; its topic stays as it is."""
+def delete(session: CommandSession, name: ProcName, *, yes: YesOption = False) -> None:
+    """Remove a proc; its topic stays."""
     with session.open() as hr:
         proc = hr.proc(name)
-        info, lag = proc.inspect(), proc.lag()
+        info, lag = proc.info(), proc.lag()
         claim = f" and its claim {info.claimed}" if info.claimed else ""
-        ask(
-            f"proc {name!r} on topic {info.topic!r} will be removed, its place {_place(info)}"
-            f"{claim} forgotten; {output.counted(lag.records)} to go",
-            is_agreed=yes,
+        confirm(
+            f"proc {name!r} on topic {info.topic!r} will be removed with its position "
+            f"{format_position(info)}{claim}; {output.format_count(lag.records)} not acked",
+            is_confirmed=yes,
         )
-        last = proc.destroy()
+        last = proc.delete()
     if session.is_json:
-        output.document(last)
+        output.json_document(last)
     output.note(f"proc {name!r} is removed")
 
 
 @command(app)
 def lag(
-    session: Session,
+    session: CommandSession,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One proc; otherwise all.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One proc; default: all.", autocompletion=proc_names),
     ] = None,
 ) -> None:
-    """Tell how far procs are behind, in records and in seconds."""
+    """Show how far procs are behind, in records and in seconds."""
     with session.open() as hr:
-        procs = [hr.proc(name).inspect()] if name else hr.procs()
-        found = list(_lags(hr, procs))
+        procs = [hr.proc(name).info()] if name else hr.procs.list()
+        proc_lags = list(lags(hr, procs))
     if session.is_json:
         rows = [
             {"name": p.name, "topic": p.topic, "status": p.status, **msgspec.structs.asdict(behind)}
-            for p, behind in found
+            for p, behind in proc_lags
         ]
-        output.document(rows[0] if name else rows)
+        output.json_document(rows[0] if name else rows)
         return
     output.table(
         ["PROC", "TOPIC", "STATUS", "BEHIND", "SECONDS"],
-        [[p.name, p.topic, p.status, behind.records, behind.seconds] for p, behind in found],
+        [[p.name, p.topic, p.status, behind.records, behind.seconds] for p, behind in proc_lags],
     )
-    if not found:
+    if not proc_lags:
         output.note("there are no procs")
 
 
-def _lags(hr: Headrace, procs: list[ProcInfo]) -> Iterator[tuple[ProcInfo, Lag]]:
-    for info in procs:
-        try:
-            yield info, Proc(hr, info.name, info.topic).lag()
-        except UnknownProc:
-            # Destroyed since it was listed.
-            continue
+def _has_records(hr: Headrace, topic: str) -> bool:
+    try:
+        hr.topic(topic).info()
+    except UnknownTopic:
+        return False
+    return True
 
 
-def _show(session: Session, info: ProcInfo, *, lag: Lag | None = None) -> None:
-    found: dict[str, Any] = msgspec.structs.asdict(info)
+def _show(session: CommandSession, info: ProcInfo, *, lag: Lag | None = None) -> None:
+    fields: dict[str, Any] = msgspec.structs.asdict(info)
     if lag is not None:
-        found["lag"] = lag
+        fields["lag"] = lag if session.is_json else format_lag(lag)
     if session.is_json:
-        output.document(found)
-        return
-    if lag is not None:
-        found["lag"] = f"{output.counted(lag.records)}, {lag.seconds:g} s"
-    output.fields(list(found.items()))
-
-
-def _place(info: ProcInfo) -> str:
-    return f"after {info.offset}" if info.position is None else f":{info.position}"
-
-
-def _seconds(value: str) -> float | None:
-    if value == "never":
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        raise InvalidOption(
-            f"reclaim-timeout is {value!r}: use seconds or never.", option="reclaim_timeout"
-        ) from None
-
-
-def _forecast(hr: Headrace, info: ProcInfo, offset: str) -> str:
-    """What a seek will mean, in records."""
-    target = _target(hr, info.topic, offset)
-    said = f"proc {info.name!r} on topic {info.topic!r} moves from {_place(info)} to "
-    if target is None or info.position is None:
-        said += f"{offset}, beyond the topic's end" if target is None else f":{target}"
-    elif target < info.position:
-        said += f":{target}: {output.counted(info.position - target)} will be handed out again"
-    elif target > info.position:
-        said += f":{target}: {output.counted(target - info.position)} will be skipped"
+        output.json_document(fields)
     else:
-        said += f":{target}, where it stands"
-    return f"{said}; its claim {info.claimed} is dropped" if info.claimed else said
+        output.fields(list(fields.items()))
 
 
-def _target(hr: Headrace, topic: str, offset: str) -> int | None:
-    """The seq that a proc would hand out first from an offset, if there is one yet."""
+def _parse_lease(value: str) -> float | str | None:
+    return None if value == "never" else parse_delay(value)
+
+
+def _forecast_seek(hr: Headrace, info: ProcInfo, offset: str) -> str:
+    """What a seek will mean, in records."""
+    target = _first_seq(hr, info.topic, offset)
+    text = f"proc {info.name!r} on topic {info.topic!r} moves from {format_position(info)} to "
+    if target is None or info.position is None:
+        text += f"{offset}, beyond the topic's end" if target is None else f":{target}"
+    elif target < info.position:
+        text += f":{target}: {output.format_count(info.position - target)} will be delivered again"
+    elif target > info.position:
+        text += f":{target}: {output.format_count(target - info.position)} will be skipped"
+    else:
+        text += f":{target}, its present position"
+    return f"{text}; its claim {info.claimed} is dropped" if info.claimed else text
+
+
+def _first_seq(hr: Headrace, topic: str, offset: str) -> int | None:
+    """The sequence number of the first record that a proc claims from an offset, if it exists."""
     try:
-        info = hr.topic_info(topic)
+        info = hr.topic(topic).info()
         if offset in (FROM_START, FROM_NOW):
             return info.first_seq if offset == FROM_START else info.next_seq
-        wanted = parse_end(offset)
-        # A timestamp starts at its own millisecond, an exact position behind itself.
-        is_exact = wanted.seq is not None
-        if wanted.ts is None and wanted.seq == info.next_seq - 1:
+        end = parse_end(offset)
+        # A timestamp includes its own millisecond; an exact position excludes its record.
+        is_exact = end.seq is not None
+        if end.ts is None and end.seq == info.next_seq - 1:
             return info.next_seq
-        found = next(hr.iterate(topic, offset, exclusive=is_exact, limit=1), None)
+        first = next(hr.iterate(topic, offset, exclusive=is_exact, limit=1), None)
     except UnknownTopic:
         return 0 if offset in (FROM_START, FROM_NOW) else None
-    return found.seq if found else None
+    return first.seq if first else None

@@ -1,4 +1,4 @@
-"""A bar on stderr while long work goes on, for people only."""
+"""A progress bar on stderr for long commands, shown only to people."""
 
 from __future__ import annotations
 
@@ -7,37 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
-
-STRIDE = 500
+RECORDS_PER_REDRAW = 500
 
 
 class Advance(Protocol):
-    """Tells the bar that some more records are done, and how far along that is."""
+    """Moves the bar forward by some records, and by some steps if those differ."""
 
     def __call__(self, records: int, *, steps: int | None = None) -> None: ...
 
 
-class _Rate(ProgressColumn):
-    def __init__(self, noun: str) -> None:
-        super().__init__()
-        self._noun = noun
+class AdvanceTo:
+    """Moves a bar to the total so far, as the client's progress callbacks report it."""
 
-    def render(self, task: Task) -> Text:
-        records = int(task.fields["records"])
-        rate = records / task.elapsed if task.elapsed else 0
-        return Text(f"{records:,} {self._noun}, {rate:,.0f}/s")
+    def __init__(self, advance: Advance) -> None:
+        self.done = 0
+        self._advance = advance
+
+    def __call__(self, done: int, total: int) -> None:
+        self._advance(done - self.done)
+        self.done = done
 
 
 @contextmanager
@@ -46,43 +34,35 @@ def progress(
     *,
     total: int | None = None,
     noun: str = "records",
-    stride: int = STRIDE,
+    stride: int = RECORDS_PER_REDRAW,
     is_silent: bool = False,
 ) -> Iterator[Advance]:
-    """Show a bar, if stderr is a terminal and stdout is not: lines and a bar do not mix.
+    """Show a bar if stderr is a terminal and stdout is not, since lines and a bar do not mix.
 
-    ``total`` is in steps, which are records unless said otherwise. ``is_silent`` work prints
-    nothing to stdout while it goes on, so the bar is shown there too.
+    ``total`` is in steps; a step is a record unless ``advance`` says otherwise. ``is_silent``
+    work prints nothing to stdout while it runs, so the bar is shown beside a terminal there too.
+    The bar is redrawn every ``stride`` records.
     """
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not is_silent):
-        yield _nothing
+        yield _ignore
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        _Rate(noun),
-        TimeElapsedColumn(),
-        *((TimeRemainingColumn(),) if total else ()),
-    )
-    # Left to itself rich would take stdout over, and print our data above the bar.
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
-    ) as bar:
+    from headrace.cli.progress_bar import bar_on_stderr
+
+    with bar_on_stderr(noun, has_end=bool(total)) as bar:
         task = bar.add_task(label, total=total, records=0)
-        done = along = shown = 0
+        done = completed = drawn = 0
 
         def advance(records: int, *, steps: int | None = None) -> None:
-            nonlocal done, along, shown
+            nonlocal done, completed, drawn
             done += records
-            along += records if steps is None else steps
-            # To draw costs more than to read a record.
-            if done - shown >= stride:
-                shown = done
-                bar.update(task, completed=along, records=done)
+            completed += records if steps is None else steps
+            # Drawing costs more than reading a record.
+            if done - drawn >= stride:
+                drawn = done
+                bar.update(task, completed=completed, records=done)
 
         yield advance
 
 
-def _nothing(records: int, *, steps: int | None = None) -> None:
+def _ignore(records: int, *, steps: int | None = None) -> None:
     pass

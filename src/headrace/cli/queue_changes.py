@@ -1,57 +1,83 @@
-"""``headrace queue``: making, changing, pausing and removing queues."""
+"""``headrace queue``: create, change, pause and remove queues."""
 
 from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from headrace.cli import output, queue_views, updates
-from headrace.cli.asking import YesOption, ask
-from headrace.cli.command import Session, command
-from headrace.cli.options import settings_of
-from headrace.core.looking import QueueReport
+from headrace.cli import output, queue_views
+from headrace.cli.command import CommandSession, command
+from headrace.cli.completion import queue_names
+from headrace.cli.help import HelpCommand, Section
+from headrace.cli.parse_settings import parse_settings
+from headrace.cli.prompts import YesOption, confirm
+from headrace.cli.queue_update import TIME_LIMIT_SECONDS, update_settings
+from headrace.cli.settings_help import describe_settings
+from headrace.core.views import QueueReport
 from headrace.errors import InvalidOption
-from headrace.model.queues import QueueInfo
+from headrace.model.queues.settings import OPTIONS, QueueInfo
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue's name.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="The queue's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The queue's name.", autocompletion=queue_names)
+]
+
+
+def words_of_set(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What may follow ``queue set``: the name of a queue, then settings."""
+    if ctx.params.get("words") or ctx.params.get("defaults"):
+        return [f"{option}=" for option in OPTIONS]
+    return queue_names(ctx, incomplete)
+
+
+class SettingsCommand(HelpCommand):
+    """A command whose help lists the settings of a queue."""
+
+    def sections(self) -> Sequence[Section]:
+        return [("Settings", describe_settings())]
 
 
 def register(app: typer.Typer) -> None:
-    """Put the commands into place."""
-    for function in (create, set, pause, resume, drop):
+    """Add the commands to the app."""
+    command(app, cls=SettingsCommand)(create)
+    command(app, cls=SettingsCommand)(set)
+    for function in (pause, resume, drop):
         command(app)(function)
 
 
 def create(
-    session: Session,
-    name: Name,
+    session: CommandSession,
+    name: NewName,
     *,
     set: Annotated[
         list[str] | None,
         typer.Option(metavar="OPTION=VALUE", help="A setting; may be repeated."),
     ] = None,
 ) -> None:
-    """Make a queue; it has the stored defaults where nothing else is said."""
-    settings = settings_of(set or [])
-    with session.open(makes_tables=True) as hr:
-        hr.create(name, **settings)
-        [report] = hr.info(name)
-    output.note(f"queue {name!r} is made")
+    """Create a queue; settings that are not given have the stored defaults."""
+    settings = parse_settings(set or [])
+    with session.open(may_create_tables=True) as hr:
+        hr.queues.create(name, **settings)
+        [report] = hr.queues.info(name)
+    output.note(f"created queue {name!r}")
     if session.is_json:
-        output.document(report)
+        output.json_document(report)
     else:
         queue_views.print_settings(report.settings)
 
 
 def set(
-    session: Session,
+    session: CommandSession,
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[NAME] OPTION=VALUE", help="The queue's name, and what is to change."
+            metavar="[NAME] OPTION=VALUE",
+            help="The queue's name, and the settings to change.",
+            autocompletion=words_of_set,
         ),
     ],
     *,
@@ -61,23 +87,23 @@ def set(
     time_limit: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0, help="How long to wait for workers to stop; 10 otherwise."
+            metavar="SECONDS", min=0, help="How long to wait for workers to stop; default: 10."
         ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Change nothing unless all workers stop in time.")
     ] = False,
 ) -> None:
-    """Change settings while no worker of the queue runs, wherever; tells who stopped."""
+    """Change settings while all workers of the queue are stopped, and list those workers."""
     if defaults:
         if time_limit is not None or strict:
             raise InvalidOption(
                 "no worker stops for --defaults: leave --time-limit and --strict out.",
                 option="defaults",
             )
-        settings = settings_of(words)
-        with session.open(makes_tables=True) as hr:
-            stored = hr.set_queue_defaults(**settings)
+        settings = parse_settings(words)
+        with session.open(may_create_tables=True) as hr:
+            stored = hr.queues.set_defaults(**settings)
         queue_views.print_settings(stored, is_json=session.is_json)
         return
     name, *pairs = words
@@ -85,78 +111,78 @@ def set(
         raise InvalidOption(
             "give the NAME of a queue and then OPTION=VALUE, or --defaults.", option="words"
         )
-    updates.update(
+    update_settings(
         session,
         name,
-        settings_of(pairs),
-        time_limit=updates.TIME_LIMIT if time_limit is None else time_limit,
+        parse_settings(pairs),
+        time_limit=TIME_LIMIT_SECONDS if time_limit is None else time_limit,
         strict=strict,
     )
 
 
 def pause(
-    session: Session,
+    session: CommandSession,
     name: Name,
     *,
     by: Annotated[
-        str | None, typer.Option(help="Who does it, for people; you, unless said otherwise.")
+        str | None, typer.Option(help="Who pauses it, for people; default: user@host.")
     ] = None,
 ) -> None:
-    """Hand out nothing until the queue is resumed; what is out can be settled."""
+    """Stop claims until the queue is resumed; items in flight can still be completed."""
     with session.open() as hr:
-        _paused(session, hr.pause(name, by=by or _me()))
+        _print_paused(session, hr.queue(name).pause(by=by or _user_at_host()))
 
 
-def resume(session: Session, name: Name) -> None:
-    """Hand out items again."""
+def resume(session: CommandSession, name: Name) -> None:
+    """Allow claims from a paused queue again."""
     with session.open() as hr:
-        _paused(session, hr.resume(name))
+        _print_paused(session, hr.queue(name).resume())
 
 
 def drop(
-    session: Session,
+    session: CommandSession,
     name: Name,
     *,
     keep_data: Annotated[
         bool,
-        typer.Option("--keep-data", help="Leave its items for a queue made later by this name."),
+        typer.Option("--keep-data", help="Keep its items for a later queue of this name."),
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Remove a queue and all that is in it."""
+    """Remove a queue and its items."""
     with session.open() as hr:
-        [report] = hr.info(name)
-        ask(_forecast(report, keep_data=keep_data), is_agreed=yes)
-        live = hr.drop(name, keep_data=keep_data)
+        [report] = hr.queues.info(name)
+        confirm(_forecast_drop(report, keep_data=keep_data), is_confirmed=yes)
+        live = hr.queue(name).drop(keep_data=keep_data)
     if session.is_json:
-        output.document({"queue": name, "live": live, "is_data_kept": keep_data})
-    fate = "kept" if keep_data else "gone with it"
-    output.note(f"queue {name!r} is removed; {fate}: {output.counted(live, 'live item')}")
+        output.json_document({"queue": name, "live": live, "is_data_kept": keep_data})
+    verb = "kept" if keep_data else "removed"
+    output.note(f"removed queue {name!r}; {verb} {output.format_count(live, 'live item')}")
 
 
-def _paused(session: Session, info: QueueInfo) -> None:
+def _print_paused(session: CommandSession, info: QueueInfo) -> None:
     if session.is_json:
-        output.document(info)
+        output.json_document(info)
     else:
-        output.fields([("queue", info.name), ("paused", queue_views.paused(info))])
+        output.fields([("queue", info.name), ("paused", queue_views.format_paused(info))])
 
 
-def _forecast(report: QueueReport, *, keep_data: bool) -> str:
+def _forecast_drop(report: QueueReport, *, keep_data: bool) -> str:
     """What a drop will mean."""
     stats = report.stats
     live = stats.planned + stats.pending + stats.active
-    said = f"queue {report.name!r} will be removed; its {output.counted(live, 'live item')}"
+    text = f"queue {report.name!r} will be removed; its {output.format_count(live, 'live item')}"
     if stats.active:
-        said += f" ({stats.active:,} in flight)"
-    said += f", {stats.dead:,} dead and {stats.completed:,} completed "
-    said += "stay for a queue of that name" if keep_data else "go with it"
+        text += f" ({stats.active:,} in flight)"
+    text += f", {stats.dead:,} dead and {stats.completed:,} completed "
+    text += "stay for a later queue of that name" if keep_data else "are removed with it"
     workers = len(report.workers)
-    return f"{said}; {output.counted(workers, 'worker')} of it at work" if workers else said
+    return f"{text}; it has {output.format_count(workers, 'worker')}" if workers else text
 
 
-def _me() -> str:
+def _user_at_host() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (OSError, KeyError):
-        # Nobody of that number is known here, as in some containers.
+        # The user id has no name, as in some containers.
         return socket.gethostname()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from headrace.cli import output
-from headrace.cli.options import none_of
-from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
-from headrace.model.queues import QueueInfo, QueueSettings
+from headrace.cli.parse_settings import none_word
+from headrace.core.views import QueueReport, QueueStats, WorkerInfo
+from headrace.model.queues.settings import QueueInfo, QueueSettings
 
 WORKER_TITLES = (
     *("WORKER", "QUEUE", "CLIENT", "HOST", "PID", "STATE"),
@@ -18,7 +18,7 @@ WORKER_TITLES = (
 
 
 def print_list(rows: Sequence[tuple[QueueInfo, QueueStats]]) -> None:
-    """Queues, one on a line."""
+    """Print queues, one per line."""
     output.table(
         ["QUEUE", "PENDING", "PLANNED", "ACTIVE", "DEAD", "OLDEST DUE", "PAUSED"],
         [
@@ -28,16 +28,16 @@ def print_list(rows: Sequence[tuple[QueueInfo, QueueStats]]) -> None:
                 stats.planned,
                 stats.active,
                 stats.dead,
-                seconds(stats.oldest_due),
-                paused(info),
+                format_seconds(stats.oldest_due),
+                format_paused(info),
             ]
             for info, stats in rows
         ],
     )
 
 
-def print_stats(found: Sequence[QueueStats]) -> None:
-    """The numbers of queues, one on a line."""
+def print_stats(rows: Sequence[QueueStats]) -> None:
+    """Print the statistics of queues, one per line."""
     names = [
         name
         for name in QueueStats.__struct_fields__
@@ -46,31 +46,35 @@ def print_stats(found: Sequence[QueueStats]) -> None:
     output.table(
         ["QUEUE", *(name.upper() for name in names), "OLDEST DUE"],
         [
-            [one.queue, *(getattr(one, name) for name in names), seconds(one.oldest_due)]
-            for one in found
+            [
+                stats.queue,
+                *(getattr(stats, name) for name in names),
+                format_seconds(stats.oldest_due),
+            ]
+            for stats in rows
         ],
     )
 
 
 def print_report(report: QueueReport) -> None:
-    """All of a queue."""
+    """Print a queue with its settings and workers."""
     stats = report.stats
     backlog = f"{stats.pending:,} pending, {stats.planned:,} planned, {stats.active:,} active"
     output.fields(
         [
             ("queue", report.name),
             ("created", report.created_at),
-            ("paused", paused(report)),
-            ("held", "for an update of its settings" if report.is_held else "no"),
+            ("paused", format_paused(report)),
+            ("frozen", "for an update of its settings" if report.is_frozen else "no"),
             ("backlog", backlog),
-            ("oldest due", seconds(report.oldest_due)),
+            ("oldest due", format_seconds(report.oldest_due)),
             ("dead", stats.dead),
             ("completed", stats.completed),
             ("errors", stats.errors),
-            ("rate", _rate(report.rate)),
-            ("wait", seconds(report.wait)),
-            ("clears in", seconds(report.clears_in)),
-            ("workers", _workers(report)),
+            ("rate", _format_rate(report.rate)),
+            ("wait", format_seconds(report.wait)),
+            ("clears in", format_seconds(report.clears_in)),
+            ("workers", _format_workers(report)),
             ("version", report.version),
         ]
     )
@@ -83,30 +87,30 @@ def print_report(report: QueueReport) -> None:
 
 
 def print_settings(settings: QueueSettings, *, is_json: bool = False) -> None:
-    """Settings, one on a line, in the form that ``queue set`` takes."""
+    """Print settings, one per line, in the form that ``queue set`` accepts."""
     if is_json:
-        output.document(settings)
+        output.json_document(settings)
         return
-    rows = [(name, option_text(settings, name)) for name in settings.__struct_fields__]
+    rows = [(name, format_setting(settings, name)) for name in settings.__struct_fields__]
     output.table(["OPTION", "VALUE"], rows)
 
 
-def option_text(settings: QueueSettings, option: str) -> str:
-    """The value of a setting, as ``queue set`` takes it."""
+def format_setting(settings: QueueSettings, option: str) -> str:
+    """The value of a setting, in the form that ``queue set`` accepts."""
     value = msgspec.to_builtins(getattr(settings, option))
     if value is None:
-        return none_of(option)
+        return none_word(option)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(value)
     if isinstance(value, float):
         return f"{value:.15g}"
-    return output.compact(value) if isinstance(value, dict) else output.text(value)
+    return output.format_json(value) if isinstance(value, dict) else output.format_value(value)
 
 
 def print_workers(workers: Sequence[WorkerInfo]) -> None:
-    """Workers, one on a line."""
+    """Print workers, one per line."""
     output.table(
         WORKER_TITLES,
         [
@@ -116,7 +120,7 @@ def print_workers(workers: Sequence[WorkerInfo]) -> None:
                 worker.client,
                 worker.host,
                 worker.pid,
-                worker_state(worker),
+                format_state(worker),
                 worker.busy,
                 worker.done,
                 worker.failed,
@@ -129,30 +133,32 @@ def print_workers(workers: Sequence[WorkerInfo]) -> None:
     )
 
 
-def worker_state(worker: WorkerInfo) -> str:
-    """What a worker does, and what it shall do if that is something else."""
+def format_state(worker: WorkerInfo) -> str:
+    """A worker's current state, and its desired state if that differs; or that it is silent."""
+    if worker.is_silent:
+        return f"silent for {worker.silent:,.0f} s"
     if worker.current == worker.desired:
         return worker.current
-    return f"{worker.current}, shall be {worker.desired}"
+    return f"{worker.current}, should be {worker.desired}"
 
 
-def paused(info: QueueInfo | QueueReport) -> str:
+def format_paused(info: QueueInfo | QueueReport) -> str:
     """Whether a queue is paused, and by whom."""
     if not info.is_paused:
         return "no"
     return f"by {info.paused_by}" if info.paused_by else "yes"
 
 
-def seconds(value: float | None) -> str | None:
-    """A time for people."""
+def format_seconds(value: float | None) -> str | None:
+    """A duration for people."""
     return None if value is None else f"{value:,.3f}".rstrip("0").rstrip(".") + " s"
 
 
-def _rate(value: float | None) -> str | None:
+def _format_rate(value: float | None) -> str | None:
     return None if value is None else f"{value:,.1f}/s"
 
 
-def _workers(report: QueueReport) -> str:
-    there, silent = len(report.workers), len(report.silent_workers)
-    said = f"{there} at work, {report.worker_rate:,.1f}/s" if there else "none at work"
-    return f"{said}; {silent} not heard of lately" if silent else said
+def _format_workers(report: QueueReport) -> str:
+    live, silent = len(report.workers), len(report.silent_workers)
+    text = f"{live} live, {report.worker_rate:,.1f}/s" if live else "none"
+    return f"{text}; {silent} silent" if silent else text

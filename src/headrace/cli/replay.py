@@ -7,56 +7,58 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
-from headrace.cli.command import Session, command
-from headrace.cli.progress import progress
+from headrace.cli.command import CommandSession, command
+from headrace.cli.completion import queue_names, topic_names
+from headrace.cli.progress import AdvanceTo, progress
 
 
 def register(app: typer.Typer) -> None:
-    """Put the command into place."""
+    """Add the command to the app."""
     command(app)(replay)
 
 
 def replay(
-    session: Session,
-    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    session: CommandSession,
+    topic: Annotated[
+        str,
+        typer.Argument(metavar="TOPIC", help="The topic to read.", autocompletion=topic_names),
+    ],
     start: Annotated[
         str | None, typer.Argument(metavar="[START]", help="An id, :seq or timestamp.")
     ] = None,
     end: Annotated[
-        str | None, typer.Argument(metavar="[END]", help="The last one, in the same forms.")
+        str | None, typer.Argument(metavar="[END]", help="The last record, in the same forms.")
     ] = None,
     *,
-    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="The queue to push to.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="QUEUE", help="The queue to push to.", autocompletion=queue_names
+        ),
+    ],
     subject: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="The field of the body that is the subject.")
+        str | None, typer.Option(metavar="FIELD", help="The body's field that becomes the subject.")
     ] = None,
-    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    priority: Annotated[int, typer.Option(help="Items with a higher priority run first.")] = 0,
     rate: Annotated[
-        float | None, typer.Option(metavar="N", help="At most so many records a second.")
+        float | None, typer.Option(metavar="N", help="At most N records per second.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What it is known by; the same name goes on with it.")
+        str | None, typer.Option(help="The replay's name; the same name continues the replay.")
     ] = None,
 ) -> None:
-    """Push a range of records to a queue, each once.
+    """Push a range of records to a queue, each record once.
 
-    Stopped or killed, it goes on where it was when it is called again.
+    If it was stopped or killed, calling it again continues where it stopped.
     """
-    with session.open(makes_tables=True) as hr:
+    with session.open(may_create_tables=True) as hr:
         run = hr.topic(topic).replay(
             to, start, end, rate=rate, subject=subject, priority=priority, name=name
         )
-        before = run.done()
         with progress(f"replay {topic}", total=run.total, is_silent=True) as advance:
-            seen = before
-            advance(before)
-
-            def tell(done: int, total: int) -> None:
-                nonlocal seen
-                advance(done - seen)
-                seen = done
-
-            moved = run.run(tell)
+            advance_to = AdvanceTo(advance)
+            advance_to(run.done(), run.total)
+            moved = run.run(advance_to)
     if session.is_json:
         output.json_line({"name": run.name, "moved": moved, "total": run.total})
     else:

@@ -1,4 +1,4 @@
-"""``headrace topic``: look into topics, and commit to them."""
+"""``headrace topic``: list and read topics, and commit to them."""
 
 from __future__ import annotations
 
@@ -9,71 +9,77 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from headrace.api import Headrace
-from headrace.cli import commits, output
-from headrace.cli.command import Session, command
-from headrace.cli.following import Follower
-from headrace.cli.positions import position
+from headrace._sync.headrace import Headrace
+from headrace.cli import commit_input, output
+from headrace.cli.command import CommandSession, command, group
+from headrace.cli.completion import topic_names
+from headrace.cli.pages import all_pages
+from headrace.cli.parse_body import parse_headers, parse_json
+from headrace.cli.parse_position import parse_position
+from headrace.cli.proc_views import lags
 from headrace.cli.progress import progress
-from headrace.client.procs import Proc
-from headrace.errors import UnknownProc, UnknownTopic
-from headrace.model.record import TopicInfo
+from headrace.cli.tail import TailFollower
+from headrace.errors import UnknownTopic
+from headrace.model.topics.records import TopicInfo
 
-PAGE = 1000
+app = group("List and read topics, and commit to them.")
 
-app = typer.Typer(help="Look into topics, and commit to them.", no_args_is_help=True)
-
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)
+]
 
 
 @command(app)
 def ls(
-    session: Session,
+    session: CommandSession,
     *,
-    prefix: Annotated[str, typer.Option(help="Only names that begin so.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
 ) -> None:
     """List topics."""
     with session.open() as hr:
-        found = list(_all_topics(hr, prefix))
+        topics = list(_all_topics(hr, prefix))
     if session.is_json:
-        output.document([_described(info) for info in found])
+        output.json_document([_to_dict(info) for info in topics])
         return
     output.table(
         ["TOPIC", "RECORDS", "LAST ID", "LAST COMMIT"],
-        [[info.name, info.length, info.last_id, output.moment(info.last_ts)] for info in found],
+        [
+            [info.name, info.length, info.last_id, output.format_time(info.last_ts)]
+            for info in topics
+        ],
     )
-    if not found:
+    if not topics:
         output.note("there are no topics" + (f" that begin with {prefix!r}" if prefix else ""))
 
 
 @command(app)
 def tail(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     *,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=0, help="How many of the newest records.")
     ] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is committed, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Print the newest records, oldest first."""
     with session.open() as hr:
         seq = 0
         try:
-            seq = hr.topic_info(topic).next_seq
+            seq = hr.topic(topic).info().next_seq
         except UnknownTopic:
             if not follow:
                 raise
             output.note(f"topic {topic!r} has no records yet: waiting for them")
-        # A limit of 0 would read everything.
-        newest = hr.revrange(topic, limit=limit) if seq and limit else []
+        # revrange() treats a limit of 0 as no limit.
+        newest = hr.range(topic, limit=limit, reverse=True) if seq and limit else []
         for record in reversed(newest):
             output.record(record, is_json=session.is_json)
-        follower = Follower(hr, topic, newest[0].seq + 1 if newest else seq)
+        follower = TailFollower(hr, topic, newest[0].seq + 1 if newest else seq)
         while follow:
-            for record in follower.new():
+            for record in follower.new_records():
                 output.record(record, is_json=session.is_json)
             sys.stdout.flush()
             follower.wait()
@@ -81,16 +87,16 @@ def tail(
 
 @command(app)
 def range(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     *,
     start: Annotated[
-        str, typer.Option(help="An id, ':seq', milliseconds or a time; the high end if reversed.")
+        str, typer.Option(help="An id, ':seq', milliseconds or a time; the upper end if reversed.")
     ] = "",
     end: Annotated[str, typer.Option(help="The other end.")] = "",
     exclusive: Annotated[bool, typer.Option("--exclusive", help="Leave the ends out.")] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="At most so many records.")
+        int | None, typer.Option("--limit", "-n", min=1, help="At most N records.")
     ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Newest first.")] = False,
 ) -> None:
@@ -98,14 +104,14 @@ def range(
     with session.open() as hr:
         records = hr.iterate(
             topic,
-            position(start),
-            position(end),
+            parse_position(start),
+            parse_position(end),
             exclusive=exclusive,
             limit=limit,
             reverse=reverse,
         )
-        # How many lie between two positions is not known before they are read.
-        total = None if start or end else min(hr.length(topic), limit or sys.maxsize)
+        # The number of records between two positions is not known in advance.
+        total = None if start or end else min(hr.topic(topic).length(), limit or sys.maxsize)
         with progress(topic, total=total) as advance:
             for record in records:
                 output.record(record, is_json=session.is_json)
@@ -114,72 +120,63 @@ def range(
 
 @command(app)
 def commit(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     body: Annotated[
         str, typer.Argument(metavar="BODY", help="A JSON object or list; - for lines on stdin.")
     ],
     *,
     key: Annotated[
-        str | None, typer.Option(help="Count once: the same again commits nothing.")
+        str | None, typer.Option(help="Idempotency key: the same commit again does nothing.")
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; may be repeated.")
     ] = None,
 ) -> None:
-    """Commit one record, or each line of stdin; prints the ids."""
-    headers = commits.headers(header or [])
-    with session.open(makes_tables=True) as hr:
+    """Commit one record, or each line of stdin, and print the ids."""
+    headers = parse_headers(header or [])
+    with session.open(may_create_tables=True) as hr:
         if body == "-":
-            max_body = session.settings()["max_body"].value
-            commits.from_stdin(
-                hr, topic, key=key, headers=headers, max_body=max_body, is_json=session.is_json
-            )
+            commit_input.from_stdin(hr, topic, key=key, headers=headers, is_json=session.is_json)
         else:
-            rid = hr.commit(topic, commits.parsed(body), headers=headers, key=key)
-            commits.print_ids([rid], is_json=session.is_json)
+            rid = hr.commit(topic, parse_json(body), headers=headers, key=key)
+            commit_input.print_ids([rid], is_json=session.is_json)
 
 
 @command(app)
-def stats(session: Session, topic: TopicName) -> None:
-    """Tell how much a topic holds, since when, and who is how far behind."""
+def show(session: CommandSession, topic: TopicName) -> None:
+    """Show a topic's length, its first and last record, and the lag of its procs."""
     with session.open() as hr:
-        info = hr.topic_info(topic)
+        info = hr.topic(topic).info()
         first = next(hr.iterate(topic, limit=1), None)
-        procs = list(_procs(hr, topic))
+        proc_lags = list(lags(hr, hr.procs.list(topic=topic)))
     if session.is_json:
-        ends = {"first_id": first.id if first else None, "first_ts": first.ts if first else None}
-        output.document({**_described(info), **ends, "procs": procs})
+        start = {"first_id": first.id if first else None, "first_ts": first.ts if first else None}
+        procs = [{"name": proc.name, "status": proc.status, "lag": lag} for proc, lag in proc_lags]
+        output.json_document({**_to_dict(info), **start, "procs": procs})
         return
     output.fields(
         [
             ("topic", info.name),
             ("records", info.length),
-            ("first", f"{first.id}  {output.moment(first.ts)}" if first else None),
-            ("last", f"{info.last_id}  {output.moment(info.last_ts)}"),
-            ("procs", len(procs)),
+            ("first", f"{first.id}  {output.format_time(first.ts)}" if first else None),
+            ("last", f"{info.last_id}  {output.format_time(info.last_ts)}"),
+            ("procs", len(proc_lags)),
         ]
     )
-    rows = [[p["name"], p["status"], p["lag"].records, p["lag"].seconds] for p in procs]
-    output.table(["PROC", "STATUS", "BEHIND", "SECONDS"], rows)
+    output.table(
+        ["PROC", "STATUS", "BEHIND", "SECONDS"],
+        [[proc.name, proc.status, lag.records, lag.seconds] for proc, lag in proc_lags],
+    )
 
 
 def _all_topics(hr: Headrace, prefix: str) -> Iterator[TopicInfo]:
-    after = ""
-    while some := hr.topics(prefix=prefix, after=after, limit=PAGE):
-        yield from some
-        after = some[-1].name
+    return all_pages(
+        lambda after, limit: hr.topics.list(prefix=prefix, after=after, limit=limit),
+        cursor="name",
+        after="",
+    )
 
 
-def _described(info: TopicInfo) -> dict[str, Any]:
+def _to_dict(info: TopicInfo) -> dict[str, Any]:
     return {**msgspec.structs.asdict(info), "length": info.length, "last_id": info.last_id}
-
-
-def _procs(hr: Headrace, topic: str) -> Iterator[dict[str, Any]]:
-    for info in hr.procs(topic=topic):
-        try:
-            lag = Proc(hr, info.name, info.topic).lag()
-        except UnknownProc:
-            # Destroyed since we listed it.
-            continue
-        yield {"name": info.name, "status": info.status, "lag": lag}

@@ -1,4 +1,4 @@
-"""Exit codes, for scripts. They mean the same in every command."""
+"""Exit codes for scripts, the same in every command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEANINGS = {
 
 
 def code_of(error: HeadraceError) -> Code:
-    """The exit code for one of our errors."""
+    """The exit code of a Headrace error."""
     if error.retryable:
         return Code.UNAVAILABLE
     if isinstance(error, InvalidInput):

@@ -1,4 +1,4 @@
-"""Long input from stdin: counted as it is taken in, told if it ends early."""
+"""Long input from stdin: counted while it is written, also when the command fails midway."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import typer
 
 from headrace.cli import output
-from headrace.cli.command import hush
-from headrace.cli.exits import Code
-from headrace.cli.lines import BadLine
+from headrace.cli.command import discard_stdout
+from headrace.cli.exit_codes import Code
+from headrace.cli.jsonl import BadLine
 from headrace.errors import HeadraceError, OutcomeUnknown
 
 
-class Count:
-    """How much of it was taken in so far, and how fast."""
+class InputCount:
+    """How much was written so far, and how fast."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -28,46 +28,46 @@ class Count:
 
     @property
     def pace(self) -> str:
-        """In what time, for people."""
+        """The time since the start and the rate, for people."""
         seconds = max(time.monotonic() - self._started, 0.001)
         return f"in {seconds:.1f} s ({self.total / seconds:,.0f}/s)"
 
 
 @contextmanager
-def counted(verb: str, noun: str) -> Iterator[Count]:
-    """Count what is taken in, and tell if the work ends early."""
-    count = Count()
+def count_input(verb: str, noun: str) -> Iterator[InputCount]:
+    """Count what the block writes; if the block fails, print how much was written before."""
+    count = InputCount()
     try:
         yield count
     except BadLine as error:
-        output.complain(
+        output.error(
             f"{error}; nothing of its batch was {verb}; "
-            f"{verb} before it: {output.counted(count.total, noun)}."
+            f"{verb} before it: {output.format_count(count.total, noun)}."
         )
         raise typer.Exit(Code.FAILED) from error
     except BaseException as error:
-        said = f"{verb} {output.counted(count.total, noun)} before this"
+        message = f"{verb} {output.format_count(count.total, noun)} before this"
         is_known = isinstance(error, HeadraceError) and not isinstance(error, OutcomeUnknown)
-        output.note(said if is_known else f"{said}, and perhaps the batch under way")
+        output.note(message if is_known else f"{message}, and perhaps the batch in progress")
         raise
 
 
-def print_on(print: Callable[[], None]) -> None:
-    """Print; a reader that has gone away does not stop the work."""
+def print_unless_closed(print: Callable[[], None]) -> None:
+    """Print, and continue without output if the reader of stdout has gone away."""
     try:
         print()
         sys.stdout.flush()
     except BrokenPipeError:
-        hush()
+        discard_stdout()
 
 
-def stdin() -> Any:
-    """The bytes of stdin: a BufferedReader, though typed as any BinaryIO."""
+def binary_stdin() -> Any:
+    """stdin as a BufferedReader, which is typed as BinaryIO."""
     return sys.stdin.buffer
 
 
-def size(stream: Any) -> int | None:
-    """How many bytes there are to read, if that can be known."""
+def size_of(stream: Any) -> int | None:
+    """The size of the input in bytes, if it is a file."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):
