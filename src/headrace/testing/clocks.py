@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FakeClock:
-    """A clock that stands still until it is moved: pass it as ``connect(clock=...)``."""
+    """A clock that stands still until it is moved. Pass it as ``connect(clock=...)``."""
 
     def __init__(self, now: int = 1_518_951_480_106) -> None:
         self.now = now
@@ -13,5 +13,5 @@ class FakeClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Move on, or back with a negative number."""
+        """Move the clock forward, or back with a negative number."""
         self.now += round(seconds * 1000)

@@ -1,8 +1,8 @@
-"""Faults on purpose: a crash at any point of an operation, and sessions stepped by hand.
+"""Deliberate faults: a crash at any point of an operation, and sessions stepped by hand.
 
-Random tests with one thread find neither a race nor a lost record. ``Stepper`` runs two or
-three real sessions in every order their steps can have; what a test then asserts holds
-for all of them, not for those that happened to occur.
+Random tests with one thread find neither a race nor a lost record. ``Stepper`` runs two or three
+real sessions in every order their steps can have. An assertion then holds for all of these orders,
+not just for those that happened to occur.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from headrace.drivers.running import Probe, Sleep
+from headrace.drivers.runner import Probe, Sleep
 
 Point = int | str
 Act = Callable[[], Any]
 
 PATIENCE = 30.0
-GLANCE = 0.002
+POLL_SECONDS = 0.002
 
 
 class Crash(BaseException):
-    """The process ends here, as far as the operation can tell: nothing catches this."""
+    """The process ends here, as far as the operation can tell. Nothing catches this."""
 
 
 class CrashAt:
-    """A probe that ends the first operation that comes to ``point``."""
+    """A probe that ends the first operation that reaches ``point``."""
 
     def __init__(self, point: Point) -> None:
         self.point = point
@@ -65,7 +65,7 @@ def crashing(client: Any, point: Point) -> Iterator[CrashAt]:
 
 
 class Move(NamedTuple):
-    """A session arrived at a point, and waits there to be let go."""
+    """A session arrived at a point and waits there for the stepper."""
 
     session: str
     operation: str
@@ -73,11 +73,10 @@ class Move(NamedTuple):
 
 
 class Session:
-    """One thread that stops wherever ``stop`` is called, until a stepper lets it go on.
+    """One thread that stops wherever ``stop`` is called, until a stepper releases it.
 
-    ``of`` makes the operations of a client stop at each of their points. ``begins_early``
-    says that an operation touches the database before its first point, so that to begin
-    is a step as well.
+    ``of`` makes the operations of a client stop at each of their points. ``begins_early`` says that
+    an operation touches the database before its first point, so that its start is a step as well.
     """
 
     def __init__(self, name: str, *, begins_early: bool = False) -> None:
@@ -92,7 +91,7 @@ class Session:
 
     @classmethod
     def of(cls, name: str, client: Any, *, begins_early: bool = False) -> Session:
-        """A session that drives ``client``, which nobody else may use meanwhile."""
+        """A session that drives ``client``, which nothing else may use meanwhile."""
         session = cls(name, begins_early=begins_early)
         store = client._store
         perform = store.perform
@@ -112,7 +111,7 @@ class Session:
         return session
 
     def stop(self, operation: str, point: Point) -> None:
-        """Wait to be let go; no effect outside of a stepped run."""
+        """Wait for the stepper. Outside of a stepped run it does nothing."""
         if self._is_mine():
             self._arrive("stopped", Move(self.name, operation, point))
 
@@ -133,7 +132,7 @@ class Session:
                 if self.begins_early:
                     self.stop("", "start")
                 self.result = act()
-            except BaseException as error:  # the test judges it, whatever it is
+            except BaseException as error:  # the test judges any error
                 self.error = error
             finally:
                 stepper._ended(self)
@@ -143,7 +142,7 @@ class Session:
 
 
 class Run(NamedTuple):
-    """One interleaving that was played to its end."""
+    """One completed interleaving."""
 
     number: int
     results: list[Any]
@@ -151,7 +150,7 @@ class Run(NamedTuple):
     moves: list[Move]
 
     def begun(self, session: str) -> int:
-        """How many operations the session began, those that it had to begin again included."""
+        """How many operations the session started, including retries."""
         return sum(move.session == session and move.point == 0 for move in self.moves)
 
     def __str__(self) -> str:
@@ -160,11 +159,11 @@ class Run(NamedTuple):
 
 
 class Stepper:
-    """Plays sessions in all interleavings of their steps, one step at a time.
+    """Runs sessions in all interleavings of their steps, one step at a time.
 
-    A session that waits for another one's lock is passed over until it can move:
-    ``blocked`` is given names of sessions and says which of them wait in the database.
-    A session that sleeps before it tries again tries once somebody's operation has ended.
+    A session that waits for the lock of another one is skipped until it can move: ``blocked`` gets
+    names of sessions and returns those that wait in the database. A session that sleeps before a
+    retry continues once an operation of another session has ended.
     """
 
     def __init__(
@@ -184,11 +183,11 @@ class Stepper:
     def interleavings(
         self, script: Callable[[int], Sequence[Act]], *, interruptions: int | None = None
     ) -> Iterator[Run]:
-        """Every interleaving in turn; ``script(number)`` gives what each session does in it.
+        """Every interleaving in turn. ``script(number)`` returns what each session does in it.
 
-        Each one starts from nothing, so a script uses new names every time. With a number
-        of ``interruptions``, only those in which sessions that could go on are stopped for
-        another at most so many times: few, and most races are among them.
+        Each one starts from nothing, so a script uses new names every time. ``interruptions``
+        limits how often a session that could continue is stopped for another: few interruptions
+        suffice for most races.
         """
         path = _Path(interruptions)
         for number in itertools.count():
@@ -210,18 +209,18 @@ class Stepper:
         return Run(number, results, [session.error for session in self.sessions], self._moves)
 
     def _ready(self) -> list[Session]:
-        """The sessions that can move; waits if the database still has to decide who can."""
+        """The sessions that can move. Waits if the database still has to decide."""
         give_up = time.monotonic() + PATIENCE
         while True:
             ready = [session for session in self.sessions if self._can_move(session)]
-            # Nobody will end an operation any more: then it is the sleepers' turn.
+            # No operation is left that could end, so the sleeping sessions are next.
             ready = ready or [session for session in self.sessions if session.state == "waiting"]
             if ready:
                 return ready
             if time.monotonic() > give_up:
                 raise TimeoutError(f"no session can move after {self._moves}")
             with self._changed:
-                self._changed.wait(GLANCE)
+                self._changed.wait(POLL_SECONDS)
             self._settle()
 
     def _can_move(self, session: Session) -> bool:
@@ -236,11 +235,11 @@ class Stepper:
         self._settle()
 
     def _settle(self) -> None:
-        """Wait until each session has stopped, has ended, or waits for another one's lock."""
+        """Wait until each session has stopped, has ended, or waits for the lock of another one."""
         give_up = time.monotonic() + PATIENCE
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: set(self._moving()) <= self._stuck, GLANCE)
+                self._changed.wait_for(lambda: set(self._moving()) <= self._stuck, POLL_SECONDS)
                 moving = self._moving()
             self._stuck = set(self._blocked(moving)) if moving else set()
             if self._stuck.issuperset(moving):
@@ -270,7 +269,7 @@ class Stepper:
             self._changed.notify_all()
 
     def _release_all(self) -> None:
-        """Leave no thread behind, also after a failure."""
+        """Leave no thread behind, even after a failure."""
         with self._changed:
             self._is_abandoned = True
             for session in self.sessions:
@@ -296,7 +295,8 @@ class _Path:
         self._left = self._interruptions
 
     def choose(self, ready: list[Session]) -> Session:
-        """Who moves next: as decided before, or else whoever moved last, if it can."""
+        """The session that moves next: as decided before, or else the one that moved last, if it
+        can."""
         could_go_on = self._last in ready
         if could_go_on:
             ready = sorted(ready, key=lambda session: session is not self._last)
@@ -312,7 +312,7 @@ class _Path:
         return chosen
 
     def advance(self) -> bool:
-        """Decide otherwise at the last point where one can; False when all was tried."""
+        """Decide differently at the last point where that is possible. False when all was tried."""
         del self._choices[len(self._options) :]
         while self._choices and self._choices[-1] + 1 >= self._options[len(self._choices) - 1]:
             self._choices.pop()

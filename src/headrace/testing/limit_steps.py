@@ -1,4 +1,4 @@
-"""The steps of the queue machine that are about limits."""
+"""The steps of the queue machine that concern limits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from headrace.contract.counters import CounterCall
 from headrace.contract.limits import OverrideRow, RuleRow
-from headrace.testing import queue_choices as choose
+from headrace.testing import strategies as choose
 from headrace.testing.faults import Point
-from headrace.testing.queue_play import QueuePlay
+from headrace.testing.step_runner import QueueStepRunner
 
 LONG = 10**12
 
 
-class LimitSteps(QueuePlay):
-    """Rules that come and go, and what counts by them beside items."""
+class LimitSteps(QueueStepRunner):
+    """Rules that are created and deleted, and counters that user code acquires."""
 
     @rule(
         row=choose.rules,
@@ -28,44 +28,46 @@ class LimitSteps(QueuePlay):
     def limit(
         self, row: RuleRow, override: OverrideRow, number: int, what: str, crash: Point | None
     ) -> None:
-        """Rules come, change and go while things wait and run."""
+        """Create, change and delete rules while items wait and run."""
         match what:
             case "make":
-                self.ask(crash, "create_limits", [replace(row, limit=number)])
+                self.ask(crash, "limits.create", [replace(row, limit=number)])
             case "change":
                 some = override.id if number > 1 else None
-                self.ask(crash, "change_limit", row.id, some, number)
+                self.ask(crash, "limits.change", row.id, some, number)
             case "override":
-                self.ask(crash, "add_override", row.id, replace(override, limit=number))
+                self.ask(crash, "limits.add_override", row.id, replace(override, limit=number))
             case "drop":
-                self.ask(crash, "delete_override", row.id, override.id)
+                self.ask(crash, "limits.delete_override", row.id, override.id)
             case _:
-                self.ask(crash, "delete_limit", row.id)
+                self.ask(crash, "limits.delete", row.id)
 
     @rule(
         session=st.sampled_from(["x", "y"]),
         name=choose.channels,
         count=st.sampled_from([1, 1, 2]),
-        what=st.sampled_from(["acquire", "acquire", "give back", "set"]),
+        what=st.sampled_from(["acquire", "acquire", "give back", "set", "add", "subtract"]),
         crash=choose.crashes,
     )
     def count(
         self, session: str, name: str | None, count: int, what: str, crash: Point | None
     ) -> None:
-        """User code counts beside items, under the same rules."""
+        """User code acquires slots under the same rules as items."""
         name = name or choose.A
         match what:
             case "acquire":
-                # Nothing says when a lease that is over is noticed, so these are never over.
+                # Drivers may notice an expired lease at different moments, so these never expire.
                 call = CounterCall(key_values=name, session=session, count=count, lease_ms=LONG)
-                self.ask(crash, "acquire_counter", call)
+                self.ask(crash, "counters.acquire", call)
             case "give back":
-                self.ask(crash, "give_back", session)
+                self.ask(crash, "counters.release", session)
+            case "add" | "subtract":
+                self.ask(crash, "counters.add", name, count if what == "add" else -count)
             case _:
-                self.ask(crash, "set_counter", name, count - 1)
+                self.ask(crash, "counters.set", name, count - 1)
 
-    def look_at_limits(self) -> None:
-        """What there is of rules and counters, how much is used, and by whom."""
-        self.ask(None, "counters", None, "", 9)
-        for row in self.ask(None, "limit_rules", "", 9).value:
-            self.ask(None, "limit_usage", row.id, 9)
+    def compare_limits(self) -> None:
+        """Read rules, counters, their usage and their holders."""
+        self.ask(None, "counters.list", None, "", 9)
+        for row in self.ask(None, "limits.list", "", 9).value:
+            self.ask(None, "limits.usage", row.id, 9)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server: its own folder, port and user; gone when closed."""
+"""A private PostgreSQL server with its own folder, port and user. It is removed when closed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +26,8 @@ class PostgresMissing(RuntimeError):
 
 
 def find_binaries() -> Path:
-    """The folder with initdb and postgres: ``HEADRACE_PG_BIN``, Debian's place, or the path."""
+    """The folder with initdb and postgres: from ``HEADRACE_PG_BIN``, Debian's folder, or the
+    path."""
     named = os.environ.get("HEADRACE_PG_BIN")
     on_path = shutil.which("initdb")
     folders = [Path(named)] if named else []
@@ -56,9 +58,10 @@ class PrivatePostgres:
         self.binaries = find_binaries()
         self.settings = dict(settings)
         self.folder = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
-        self.port = _free_port()
-        # initdb refuses root; the server then runs as somebody who can do no harm.
-        self._user = _unprivileged() if os.geteuid() == 0 else None
+        self.port = free_port()
+        self.database = "postgres"
+        # initdb refuses root. The server then runs as an unprivileged user.
+        self._user = unprivileged_user().pw_uid if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
         if self._user is not None:
             os.chown(self.folder, self._user, -1)
@@ -66,7 +69,7 @@ class PrivatePostgres:
 
     @property
     def url(self) -> str:
-        return f"postgresql://headrace@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://headrace@127.0.0.1:{self.port}/{self.database}"
 
     def __enter__(self) -> Self:
         try:
@@ -127,7 +130,7 @@ class PrivatePostgres:
         return True
 
     def stop(self, *, immediately: bool = False) -> None:
-        """Stop the server; ``immediately`` is as a crash: nothing is written out."""
+        """Stop the server. ``immediately`` is like a crash: nothing is flushed."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -143,8 +146,26 @@ class PrivatePostgres:
         self.stop(immediately=immediately)
         self.start()
 
+    def freeze(self) -> None:
+        """Stop all its processes with SIGSTOP. The kernel still accepts connections."""
+        assert self._process is not None
+        stopped: set[int] = set()
+        # Its children are found once it can start no further ones.
+        while pids := {self._process.pid, *_children(self._process.pid)} - stopped:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+            stopped |= pids
+
+    def thaw(self) -> None:
+        """Continue all its processes."""
+        assert self._process is not None
+        for pid in (*_children(self._process.pid), self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def execute(self, statement: str, *parameters: Any) -> list[Any]:
-        """Run one statement by hand, past all of Headrace."""
+        """Run one statement directly, without Headrace."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
@@ -160,7 +181,7 @@ class PrivatePostgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _as_user(self) -> dict[str, Any]:
-        # The working folder must be one that user may enter.
+        # The working folder must be one that this user may enter.
         place: dict[str, Any] = {"cwd": self.folder}
         if self._user is not None:
             entry = pwd.getpwuid(self._user)
@@ -168,16 +189,24 @@ class PrivatePostgres:
         return place
 
 
-def _unprivileged() -> int:
+def unprivileged_user() -> pwd.struct_passwd:
+    """A user for servers that refuse to run as root."""
     for name in ("postgres", "nobody"):
         try:
-            return pwd.getpwnam(name).pw_uid
+            return pwd.getpwnam(name)
         except KeyError:
             continue
     raise RuntimeError("there is no user 'postgres' or 'nobody' to run the server as")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _children(pid: int) -> list[int]:
+    """The child processes of a process."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]

@@ -15,77 +15,80 @@ runs it::
 
 from headrace.testing.contract.base import Contract
 from headrace.testing.contract.clients import ClientContract
-from headrace.testing.contract.collections import CollectionContract
 from headrace.testing.contract.commits import CommitContract
 from headrace.testing.contract.counters import CounterClientContract, CounterContract
-from headrace.testing.contract.diagnoses import DiagnosisContract
-from headrace.testing.contract.keys import KeyContract
+from headrace.testing.contract.diagnosis import DiagnosisContract
+from headrace.testing.contract.idempotency_keys import IdempotencyKeyContract
 from headrace.testing.contract.limit_claims import LimitClaimContract
 from headrace.testing.contract.limit_clients import LimitClientContract
-from headrace.testing.contract.limit_crowds import LimitCrowdContract
 from headrace.testing.contract.limit_pushes import LimitPushContract
 from headrace.testing.contract.limit_rules import LimitRuleContract
-from headrace.testing.contract.lives import LiveContract
+from headrace.testing.contract.live_procs import LiveProcContract
 from headrace.testing.contract.locks import LockClientContract, LockContract
+from headrace.testing.contract.parked_channels import ParkedChannelContract
 from headrace.testing.contract.pipelines import (
-    AckPartContract,
     ClaimSpanContract,
+    PartialAckContract,
     PipelineContract,
 )
-from headrace.testing.contract.proc_claims import ClaimContract
-from headrace.testing.contract.proc_failures import FailureContract
-from headrace.testing.contract.proc_life import ProcLifeContract
-from headrace.testing.contract.proc_offsets import OffsetContract
+from headrace.testing.contract.proc_claims import ProcClaimContract
+from headrace.testing.contract.proc_failures import ProcFailureContract
+from headrace.testing.contract.proc_lifecycle import ProcLifecycleContract
+from headrace.testing.contract.proc_offsets import ProcOffsetContract
+from headrace.testing.contract.queue_ack_push import AckPushContract
+from headrace.testing.contract.queue_capacity import QueueCapacityContract
 from headrace.testing.contract.queue_channel_clients import ChannelClientContract
-from headrace.testing.contract.queue_channel_holds import (
-    ChannelHoldClientContract,
-    ChannelHoldContract,
+from headrace.testing.contract.queue_channel_delays import (
+    ChannelDelayClientContract,
+    ChannelDelayContract,
 )
 from headrace.testing.contract.queue_channel_updates import ChannelUpdateContract
 from headrace.testing.contract.queue_channels import ChannelContract
 from headrace.testing.contract.queue_claims import ItemClaimContract
-from headrace.testing.contract.queue_client_looks import QueueLookContract
 from headrace.testing.contract.queue_client_outcomes import ItemOutcomeContract
 from headrace.testing.contract.queue_clients import QueueClientContract
-from headrace.testing.contract.queue_counts import CountContract
-from headrace.testing.contract.queue_dead import DeadItemContract
+from headrace.testing.contract.queue_counts import QueueCountContract
+from headrace.testing.contract.queue_dead_items import DeadItemContract
+from headrace.testing.contract.queue_dead_letters import DeadLetterContract
 from headrace.testing.contract.queue_failures import ItemFailureContract
-from headrace.testing.contract.queue_filling import FillingContract
-from headrace.testing.contract.queue_following import FollowingContract
-from headrace.testing.contract.queue_hints import HintContract
+from headrace.testing.contract.queue_heartbeats import HeartbeatContract
+from headrace.testing.contract.queue_inspection import QueueInspectionContract
 from headrace.testing.contract.queue_items import ItemContract
-from headrace.testing.contract.queue_kinds import QueueKindContract
-from headrace.testing.contract.queue_letters import DeadLetterContract
-from headrace.testing.contract.queue_life import QueueLifeContract
+from headrace.testing.contract.queue_lifecycle import QueueLifecycleContract
+from headrace.testing.contract.queue_maintenance import QueueMaintenanceContract
+from headrace.testing.contract.queue_notifications import NotificationContract
 from headrace.testing.contract.queue_outcomes import OutcomeContract
 from headrace.testing.contract.queue_pushes import PushContract
 from headrace.testing.contract.queue_replays import ReplayContract
-from headrace.testing.contract.queue_room import RoomContract
 from headrace.testing.contract.queue_selections import SelectionContract
-from headrace.testing.contract.queue_tending import TendingContract
+from headrace.testing.contract.queue_settings_updates import QueueSettingsUpdateContract
 from headrace.testing.contract.queue_transactions import QueueTransactionContract
-from headrace.testing.contract.queue_updates import QueueUpdateContract
 from headrace.testing.contract.queue_upserts import UpsertContract
+from headrace.testing.contract.queue_waiting_pushes import WaitingPushContract
 from headrace.testing.contract.queue_workers import WorkerContract
 from headrace.testing.contract.ranges import RangeContract
+from headrace.testing.contract.reserved_names import ReservedNameContract
+from headrace.testing.contract.retention import RetentionContract
+from headrace.testing.contract.schedules import ScheduleClientContract, ScheduleContract
 from headrace.testing.contract.sinks import SinkContract
+from headrace.testing.contract.tokens import TokenClientContract, TokenContract
 from headrace.testing.contract.transactions import TransactionContract
 
 CONTRACTS: tuple[type[Contract], ...] = (
     CommitContract,
-    KeyContract,
+    IdempotencyKeyContract,
     RangeContract,
-    OffsetContract,
-    ClaimContract,
-    FailureContract,
-    ProcLifeContract,
-    AckPartContract,
+    ProcOffsetContract,
+    ProcClaimContract,
+    ProcFailureContract,
+    ProcLifecycleContract,
+    PartialAckContract,
     ClaimSpanContract,
     PipelineContract,
     ClientContract,
     TransactionContract,
-    LiveContract,
-    CollectionContract,
+    LiveProcContract,
+    RetentionContract,
     DiagnosisContract,
     PushContract,
     UpsertContract,
@@ -94,30 +97,30 @@ CONTRACTS: tuple[type[Contract], ...] = (
     ItemFailureContract,
     DeadItemContract,
     ItemContract,
-    QueueLifeContract,
-    CountContract,
+    QueueLifecycleContract,
+    QueueCountContract,
     WorkerContract,
-    TendingContract,
+    QueueMaintenanceContract,
     QueueTransactionContract,
-    FollowingContract,
+    AckPushContract,
     ReplayContract,
+    HeartbeatContract,
     QueueClientContract,
     ItemOutcomeContract,
-    QueueLookContract,
+    QueueInspectionContract,
     DeadLetterContract,
-    QueueUpdateContract,
-    QueueKindContract,
+    QueueSettingsUpdateContract,
     ChannelContract,
     ChannelClientContract,
     ChannelUpdateContract,
     SelectionContract,
-    RoomContract,
-    ChannelHoldContract,
-    ChannelHoldClientContract,
-    FillingContract,
+    WaitingPushContract,
+    ChannelDelayContract,
+    ChannelDelayClientContract,
+    QueueCapacityContract,
     LimitRuleContract,
     LimitClaimContract,
-    LimitCrowdContract,
+    ParkedChannelContract,
     LimitPushContract,
     LimitClientContract,
     SinkContract,
@@ -125,64 +128,74 @@ CONTRACTS: tuple[type[Contract], ...] = (
     LockClientContract,
     CounterContract,
     CounterClientContract,
-    HintContract,
+    TokenContract,
+    TokenClientContract,
+    ScheduleContract,
+    ScheduleClientContract,
+    ReservedNameContract,
+    NotificationContract,
 )
 
 __all__ = [
     "CONTRACTS",
-    "AckPartContract",
+    "AckPushContract",
     "ChannelClientContract",
     "ChannelContract",
-    "ChannelHoldClientContract",
-    "ChannelHoldContract",
+    "ChannelDelayClientContract",
+    "ChannelDelayContract",
     "ChannelUpdateContract",
-    "ClaimContract",
     "ClaimSpanContract",
     "ClientContract",
-    "CollectionContract",
     "CommitContract",
     "Contract",
-    "CountContract",
     "CounterClientContract",
     "CounterContract",
     "DeadItemContract",
     "DeadLetterContract",
     "DiagnosisContract",
-    "FailureContract",
-    "FillingContract",
-    "FollowingContract",
-    "HintContract",
+    "HeartbeatContract",
+    "IdempotencyKeyContract",
     "ItemClaimContract",
     "ItemContract",
     "ItemFailureContract",
     "ItemOutcomeContract",
-    "KeyContract",
     "LimitClaimContract",
     "LimitClientContract",
-    "LimitCrowdContract",
     "LimitPushContract",
     "LimitRuleContract",
-    "LiveContract",
+    "LiveProcContract",
     "LockClientContract",
     "LockContract",
-    "OffsetContract",
+    "NotificationContract",
     "OutcomeContract",
+    "ParkedChannelContract",
+    "PartialAckContract",
     "PipelineContract",
-    "ProcLifeContract",
+    "ProcClaimContract",
+    "ProcFailureContract",
+    "ProcLifecycleContract",
+    "ProcOffsetContract",
     "PushContract",
+    "QueueCapacityContract",
     "QueueClientContract",
-    "QueueKindContract",
-    "QueueLifeContract",
-    "QueueLookContract",
+    "QueueCountContract",
+    "QueueInspectionContract",
+    "QueueLifecycleContract",
+    "QueueMaintenanceContract",
+    "QueueSettingsUpdateContract",
     "QueueTransactionContract",
-    "QueueUpdateContract",
     "RangeContract",
     "ReplayContract",
-    "RoomContract",
+    "ReservedNameContract",
+    "RetentionContract",
+    "ScheduleClientContract",
+    "ScheduleContract",
     "SelectionContract",
     "SinkContract",
-    "TendingContract",
+    "TokenClientContract",
+    "TokenContract",
     "TransactionContract",
     "UpsertContract",
+    "WaitingPushContract",
     "WorkerContract",
 ]

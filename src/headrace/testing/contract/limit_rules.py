@@ -1,4 +1,4 @@
-"""Rules and overrides: made, found, changed and removed."""
+"""Limit rules and overrides: create, find, change, delete."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from headrace.contract.limits import OverrideRow, RuleRow
 from headrace.errors import LimitExists, UnknownLimit
-from headrace.model.keyvalues import KeyValues
-from headrace.model.limits import EVERYTHING
-from headrace.model.typed import ANY
-from headrace.testing.contract.queue_base import Desk, Queue, QueueContract
+from headrace.model.limits.rules import EVERYTHING
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.typed_values import ANY
+from headrace.testing.contract.base import needs
+from headrace.testing.contract.queue_base import Queue, QueueContract, StoreOps
 
 
 def pattern(**pairs: Any) -> str:
@@ -34,10 +35,11 @@ MAIN = override("main", -1, repo="willow", branch="main")
 
 
 class LimitRuleContract(QueueContract):
-    """What is stored of limits."""
+    """How rules and overrides are stored."""
 
-    def test_a_rule_is_made_and_found(self, desk: Desk) -> None:
-        """With all that it says."""
+    needed_parts = frozenset({"limits"})
+
+    def test_a_rule_is_stored_with_all_its_fields(self, ops: StoreOps) -> None:
         whole = RuleRow(
             id="whole",
             key_values=pattern(os="mac", tries=3),
@@ -46,13 +48,13 @@ class LimitRuleContract(QueueContract):
             period_ms=60_000,
             overrides=(override("a", 0, os=ANY, tries=ANY), override("b", -1, os="x", tries=1)),
         )
-        assert desk.create_limits([BRANCHES, whole]) == [BRANCHES, whole]
-        assert desk.limit_rule("whole") == whole
-        assert desk.limit_rules("", 10) == [BRANCHES, whole]
-        assert desk.limit_rules("branches", 10) == [whole]
-        assert desk.limit_rules("", 1) == [BRANCHES]
+        assert ops.limits.create([BRANCHES, whole]) == [BRANCHES, whole]
+        assert ops.limits.rule("whole") == whole
+        assert ops.limits.list("", 10) == [BRANCHES, whole]
+        assert ops.limits.list("branches", 10) == [whole]
+        assert ops.limits.list("", 1) == [BRANCHES]
         with pytest.raises(UnknownLimit) as caught:
-            desk.limit_rule("other")
+            ops.limits.rule("other")
         assert caught.value.rule == "other"
 
     @pytest.mark.parametrize(
@@ -63,16 +65,16 @@ class LimitRuleContract(QueueContract):
         ],
         ids=["id", "pattern"],
     )
-    def test_two_rules_are_not_about_the_same(self, desk: Desk, same: RuleRow) -> None:
-        """Neither has the name of the other; nothing of a call is written then."""
-        desk.create_limits([BRANCHES])
+    def test_duplicate_rules_are_refused(self, ops: StoreOps, same: RuleRow) -> None:
+        """Two rules share neither a name nor a subject. A call with a duplicate writes nothing."""
+        ops.limits.create([BRANCHES])
         with pytest.raises(LimitExists) as caught:
-            desk.create_limits([rule("new", 1, x=1), same])
+            ops.limits.create([rule("new", 1, x=1), same])
         assert caught.value.same == "branches"
-        assert desk.limit_rules("", 10) == [BRANCHES]
+        assert ops.limits.list("", 10) == [BRANCHES]
 
-    def test_what_rules_may_have_in_common(self, desk: Desk) -> None:
-        """The pattern, if they are about other queues, other items or another time."""
+    def test_rules_may_share_a_pattern(self, ops: StoreOps) -> None:
+        """They may if they concern different queues, different items or different periods."""
         rules = [
             rule("a", 1, os=ANY),
             rule("b", 1, os=ANY, on="enqueued"),
@@ -82,63 +84,64 @@ class LimitRuleContract(QueueContract):
             RuleRow(id="f", key_values=pattern(os=ANY), limit=1, period_ms=60_000),
             rule("g", 1),
         ]
-        assert desk.create_limits(rules) == rules
-        assert desk.limit_rules("", 10) == rules
+        assert ops.limits.create(rules) == rules
+        assert ops.limits.list("", 10) == rules
 
-    def test_a_number_changes(self, desk: Desk) -> None:
-        """Of the rule, or of an override."""
-        desk.create_limits([BRANCHES])
-        assert desk.add_override("branches", MAIN).overrides == (MAIN,)
-        assert desk.change_limit("branches", None, 7).limit == 7
-        changed = desk.change_limit("branches", "main", 4)
+    def test_a_limit_is_changed(self, ops: StoreOps) -> None:
+        """The limit of a rule or of an override."""
+        ops.limits.create([BRANCHES])
+        assert ops.limits.add_override("branches", MAIN).overrides == (MAIN,)
+        assert ops.limits.change("branches", None, 7).limit == 7
+        changed = ops.limits.change("branches", "main", 4)
         assert (changed.limit, changed.overrides[0].limit) == (7, 4)
-        assert desk.limit_rule("branches") == changed
+        assert ops.limits.rule("branches") == changed
         for missing in (("other", None), ("branches", "other"), ("other", "main")):
             with pytest.raises(UnknownLimit):
-                desk.change_limit(*missing, 1)
+                ops.limits.change(*missing, 1)
 
-    def test_overrides_of_a_rule(self, desk: Desk) -> None:
-        """Each has a name and a pattern of its own within the rule."""
-        desk.create_limits([BRANCHES, rule("other", 1, os=ANY)])
-        desk.add_override("branches", MAIN)
-        desk.add_override("other", override("main", 2, os="mac"))
+    def test_overrides_of_a_rule(self, ops: StoreOps) -> None:
+        """Each override has a name and a pattern of its own within the rule."""
+        ops.limits.create([BRANCHES, rule("other", 1, os=ANY)])
+        ops.limits.add_override("branches", MAIN)
+        ops.limits.add_override("other", override("main", 2, os="mac"))
         for same in (override("main", 1, repo="x", branch=ANY), replace(MAIN, id="new")):
             with pytest.raises(LimitExists) as caught:
-                desk.add_override("branches", same)
+                ops.limits.add_override("branches", same)
             assert caught.value.same == "main"
         with pytest.raises(UnknownLimit):
-            desk.add_override("none", MAIN)
-        assert desk.delete_override("branches", "main").overrides == ()
+            ops.limits.add_override("none", MAIN)
+        assert ops.limits.delete_override("branches", "main").overrides == ()
         with pytest.raises(UnknownLimit):
-            desk.delete_override("branches", "main")
-        assert len(desk.limit_rule("other").overrides) == 1
+            ops.limits.delete_override("branches", "main")
+        assert len(ops.limits.rule("other").overrides) == 1
 
-    def test_a_rule_goes_with_its_overrides(self, desk: Desk) -> None:
-        """Its name is free again."""
-        desk.create_limits([BRANCHES])
-        desk.add_override("branches", MAIN)
-        assert desk.delete_limit("branches").overrides == (MAIN,)
-        assert desk.limit_rules("", 10) == []
+    def test_deleting_a_rule_deletes_its_overrides(self, ops: StoreOps) -> None:
+        """The name of the rule is free again."""
+        ops.limits.create([BRANCHES])
+        ops.limits.add_override("branches", MAIN)
+        assert ops.limits.delete("branches").overrides == (MAIN,)
+        assert ops.limits.list("", 10) == []
         with pytest.raises(UnknownLimit):
-            desk.delete_limit("branches")
-        assert desk.create_limits([BRANCHES]) == [BRANCHES]
+            ops.limits.delete("branches")
+        assert ops.limits.create([BRANCHES]) == [BRANCHES]
 
-    def test_rules_in_a_transaction(self, hr: Any, desk: Desk) -> None:
-        """All or none, as everything else."""
+    @needs("transactions")
+    def test_rules_in_a_transaction(self, hr: Any, ops: StoreOps) -> None:
+        """A transaction creates all its rules or none."""
         with pytest.raises(ZeroDivisionError), hr.transaction() as tx:
-            Desk(tx).create_limits([BRANCHES])
-            assert Desk(tx).limit_rules("", 9) == [BRANCHES]
+            StoreOps(tx).limits.create([BRANCHES])
+            assert StoreOps(tx).limits.list("", 9) == [BRANCHES]
             raise ZeroDivisionError
-        assert desk.limit_rules("", 10) == []
+        assert ops.limits.list("", 10) == []
         with hr.transaction() as tx:
-            Desk(tx).create_limits([BRANCHES])
-        assert desk.limit_rules("", 10) == [BRANCHES]
+            StoreOps(tx).limits.create([BRANCHES])
+        assert ops.limits.list("", 10) == [BRANCHES]
 
-    def test_queues_that_are_concerned_get_another_version(self, desk: Desk) -> None:
-        """So that nobody goes on under old rules."""
-        a, b = Queue(desk, "a"), Queue(desk, "b")
+    def test_a_rule_changes_the_version_of_its_queues(self, ops: StoreOps) -> None:
+        """Clients that cached the queue notice the change and stop using the old rules."""
+        a, b = Queue(ops, "a"), Queue(ops, "b")
         before = [a.create().version, b.create().version]
-        desk.create_limits([RuleRow(id="r", key_values=pattern(x=1), limit=1, queue="a")])
+        ops.limits.create([RuleRow(id="r", key_values=pattern(x=1), limit=1, queue="a")])
         assert [a.create().version, b.create().version] == [before[0] + 1, before[1]]
-        desk.create_limits([rule("s", 1, x=1)])
+        ops.limits.create([rule("s", 1, x=1)])
         assert [a.create().version, b.create().version] == [before[0] + 2, before[1] + 1]

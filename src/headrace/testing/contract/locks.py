@@ -1,4 +1,4 @@
-"""What locks promise."""
+"""The guarantees of locks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace.errors import (
     NotConnected,
     UnknownLock,
 )
-from headrace.model.keyvalues import KeyValues
 from headrace.model.locks import wake_word
+from headrace.model.query.key_values import KeyValues
 from headrace.testing.clocks import FakeClock
-from headrace.testing.contract.base import Connect, Contract
-from headrace.testing.contract.queue_base import Desk
+from headrace.testing.contract.base import Connect, Contract, needs
+from headrace.testing.contract.queue_base import StoreOps, slow_answers
 from headrace.testing.contract.queue_clients import soon
-from headrace.testing.faces import BlockingFace, closing_soon
+from headrace.testing.sync_facade import SyncFacade, closing_soon
 
 SITE = KeyValues.of({"site": "shop"}).form
 LEASE = 10_000
@@ -31,8 +31,8 @@ PLACE = 3_000
 HOUR = 3600
 
 
-def ask(desk: Desk, session: str, *, waits: bool = False, name: str = SITE) -> LockAnswer:
-    """Ask for a lock, perhaps to wait for it."""
+def ask(ops: StoreOps, session: str, *, waits: bool = False, name: str = SITE) -> LockAnswer:
+    """Request a lock, optionally as a waiter."""
     call = LockCall(
         key_values=name,
         session=session,
@@ -40,159 +40,176 @@ def ask(desk: Desk, session: str, *, waits: bool = False, name: str = SITE) -> L
         place_ms=PLACE if waits else None,
         holder=f"holder of {session}",
     )
-    answer: LockAnswer = desk.acquire_lock(call)
+    answer: LockAnswer = ops.locks.acquire(call)
     return answer
 
 
-def turn(desk: Desk, session: str) -> str:
-    state: str = desk.lock_turn(SITE, session).state
+def turn(ops: StoreOps, session: str) -> str:
+    state: str = ops.locks.turn(SITE, session).state
     return state
 
 
 class LockContract(Contract):
-    """Who has a lock, by which number, and who is next."""
+    """Which session holds a lock, by which fencing number, and which waiter is next."""
+
+    needed_parts = frozenset({"locks"})
 
     @pytest.fixture
-    def desk(self, hr: Any) -> Desk:
-        return Desk(hr)
+    def ops(self, hr: Any) -> StoreOps:
+        return StoreOps(hr)
 
-    def test_one_session_has_a_lock(self, desk: Desk, clock: FakeClock) -> None:
-        """Until it gives it back; then another has it, by a higher number."""
-        assert turn(desk, "a") == "free"
-        answer = ask(desk, "a")
+    def test_one_session_holds_a_lock(self, ops: StoreOps, clock: FakeClock) -> None:
+        """After a release, another session holds it with a higher number."""
+        assert turn(ops, "a") == "free"
+        answer = ask(ops, "a")
         expected = LockAnswer(
             state="granted", now=clock.now, fence=answer.fence, until=clock.now + LEASE
         )
         assert answer == expected
-        assert (turn(desk, "a"), turn(desk, "b")) == ("mine", "taken")
-        taken = ask(desk, "b")
+        assert (turn(ops, "a"), turn(ops, "b")) == ("mine", "taken")
+        taken = ask(ops, "b")
         assert taken == LockAnswer(
             state="taken", now=clock.now, next_at=clock.now + LEASE, holder="holder of a"
         )
-        assert desk.release_lock(SITE, "b") is False
-        assert desk.release_lock(SITE, "a") is True
-        assert ask(desk, "b").fence > answer.fence
+        assert ops.locks.release(SITE, "b") is False
+        assert ops.locks.release(SITE, "a") is True
+        assert ask(ops, "b").fence > answer.fence
 
-    def test_asking_again_gets_the_same_answer(self, desk: Desk, clock: FakeClock) -> None:
-        """A session that lost the answer may repeat its call; the lease stays as it is."""
-        first = ask(desk, "a")
+    def test_a_repeated_request_gets_the_same_answer(self, ops: StoreOps, clock: FakeClock) -> None:
+        """A session whose answer was lost may repeat the call. The lease stays as it is."""
+        first = ask(ops, "a")
         clock.advance(1)
-        again = ask(desk, "a")
+        again = ask(ops, "a")
         assert (again.fence, again.until) == (first.fence, first.until)
 
-    def test_locks_are_the_same_by_all_their_key_values(self, desk: Desk) -> None:
-        """And by their types; one is not part of another."""
+    def test_a_lock_is_identified_by_all_its_key_values(self, ops: StoreOps) -> None:
+        """The types of the values count as well. A subset of the key-values is a different lock."""
         for n, given in enumerate(({"a": 1}, {"a": "1"}, {"a": 1, "b": 1})):
             name = KeyValues.of(given).form
-            assert ask(desk, f"{n}", name=name).state == "granted"
-            assert ask(desk, "x", name=name).state == "taken"
+            assert ask(ops, f"{n}", name=name).state == "granted"
+            assert ask(ops, "x", name=name).state == "taken"
 
-    def test_numbers_only_grow(self, desk: Desk, clock: FakeClock, connect: Connect) -> None:
-        """After releases, leases that ran out, and when the lock was forgotten meanwhile."""
+    def test_fencing_numbers_only_grow(
+        self, ops: StoreOps, clock: FakeClock, connect: Connect
+    ) -> None:
+        """They grow after releases, after expired leases, and after the lock was deleted as
+        unused."""
         seen = []
         for n in range(3):
-            seen.append(ask(desk, f"released-{n}").fence)
-            desk.release_lock(SITE, f"released-{n}")
+            seen.append(ask(ops, f"released-{n}").fence)
+            ops.locks.release(SITE, f"released-{n}")
         for n in range(2):
-            seen.append(ask(desk, f"late-{n}").fence)
+            seen.append(ask(ops, f"late-{n}").fence)
             clock.advance(LEASE / 1000)
         clock.advance(HOUR)
-        assert desk.forget_locks(HOUR * 1000, 100) == 1
-        seen.append(ask(Desk(connect()), "new").fence)
+        assert ops.locks.forget(HOUR * 1000, 100) == 1
+        seen.append(ask(StoreOps(connect()), "new").fence)
         other = KeyValues.of({"site": "other"}).form
-        ask(desk, "x", name=other)
-        desk.release_lock(SITE, "new")
-        seen.append(ask(desk, "last").fence)
+        ask(ops, "x", name=other)
+        ops.locks.release(SITE, "new")
+        seen.append(ask(ops, "last").fence)
         assert seen == sorted(set(seen))
 
-    def test_a_lease_that_ran_out_is_taken_over(self, desk: Desk, clock: FakeClock) -> None:
-        """By the next who asks, and not before: until then the holder may extend it."""
-        first = ask(desk, "a")
+    def test_an_expired_lease_is_taken_over(self, ops: StoreOps, clock: FakeClock) -> None:
+        """The next request takes it over, and nothing before it: until then the holder may extend
+        the lease."""
+        first = ask(ops, "a")
         clock.advance(LEASE / 1000 - 0.001)
-        assert ask(desk, "b").state == "taken"
+        assert ask(ops, "b").state == "taken"
         clock.advance(0.001)
-        assert turn(desk, "b") == "free"
-        assert desk.extend_lock(SITE, "a", 1000) == clock.now + 1000
-        assert ask(desk, "b").state == "taken"
+        assert turn(ops, "b") == "free"
+        assert ops.locks.extend(SITE, "a", 1000) == clock.now + 1000
+        assert ask(ops, "b").state == "taken"
         clock.advance(1)
-        assert ask(desk, "b").fence > first.fence
+        assert ask(ops, "b").fence > first.fence
         with pytest.raises(LockLost) as caught:
-            desk.extend_lock(SITE, "a", 1000)
+            ops.locks.extend(SITE, "a", 1000)
         assert caught.value.key_values == SITE
-        assert desk.release_lock(SITE, "a") is False
-        assert turn(desk, "b") == "mine"
+        assert ops.locks.release(SITE, "a") is False
+        assert turn(ops, "b") == "mine"
 
-    def test_who_came_first_gets_it_first(self, desk: Desk) -> None:
-        """Also before those who would not wait, and however often they ask."""
-        ask(desk, "holder")
+    def test_waiters_are_served_in_order(self, ops: StoreOps) -> None:
+        """A waiter also goes before requests that do not wait, however often those are repeated."""
+        ask(ops, "holder")
         for session in ("a", "b", "c", "b", "a"):
-            assert ask(desk, session, waits=True).state == "taken"
-        desk.release_lock(SITE, "holder")
+            assert ask(ops, session, waits=True).state == "taken"
+        ops.locks.release(SITE, "holder")
         order = []
         for _ in range(3):
-            free = [s for s in ("c", "b", "new", "a") if turn(desk, s) == "free"]
+            free = [s for s in ("c", "b", "new", "a") if turn(ops, s) == "free"]
             for session in ("c", "b", "new", "a"):
-                if ask(desk, session, waits=session != "new").state == "granted":
+                if ask(ops, session, waits=session != "new").state == "granted":
                     order.append((session, free))
-                    desk.release_lock(SITE, session)
+                    ops.locks.release(SITE, session)
                     break
         assert order == [("a", ["a"]), ("b", ["b"]), ("c", ["c"])]
-        assert ask(desk, "new").state == "granted"
+        assert ask(ops, "new").state == "granted"
 
-    def test_a_place_that_is_not_kept_does_not_count(self, desk: Desk, clock: FakeClock) -> None:
-        """Nobody waits for the dead for longer than that; who comes back has its place again."""
-        ask(desk, "holder")
-        ask(desk, "dead", waits=True)
-        ask(desk, "living", waits=True)
-        desk.release_lock(SITE, "holder")
+    def test_a_waiter_that_does_not_poll_is_skipped(self, ops: StoreOps, clock: FakeClock) -> None:
+        """A dead waiter delays the others only until its place expires. A waiter that returns has
+        its place again."""
+        ask(ops, "holder")
+        ask(ops, "dead", waits=True)
+        ask(ops, "living", waits=True)
+        ops.locks.release(SITE, "holder")
         clock.advance(PLACE / 1000 - 1)
-        assert desk.keep_place("living", PLACE) is True
-        assert desk.lock_turn(SITE, "living").next_at == clock.now + 1000
+        assert ops.locks.renew_places(["living"], PLACE) == ["living"]
+        assert ops.locks.turn(SITE, "living").next_at == clock.now + 1000
         clock.advance(1)
-        assert (turn(desk, "living"), turn(desk, "new")) == ("free", "taken")
-        assert ask(desk, "living", waits=True).state == "granted"
-        assert desk.keep_place("living", PLACE) is False
-        assert desk.keep_place("dead", PLACE) is True
-        ask(desk, "new", waits=True)
-        desk.release_lock(SITE, "living")
-        assert (turn(desk, "dead"), turn(desk, "new")) == ("free", "taken")
+        assert (turn(ops, "living"), turn(ops, "new")) == ("free", "taken")
+        assert ask(ops, "living", waits=True).state == "granted"
+        assert ops.locks.renew_places(["living", "dead"], PLACE) == ["dead"]
+        ask(ops, "new", waits=True)
+        ops.locks.release(SITE, "living")
+        assert (turn(ops, "dead"), turn(ops, "new")) == ("free", "taken")
 
-    def test_a_place_is_given_up(self, desk: Desk) -> None:
-        """By a release, or by asking without waiting."""
-        ask(desk, "holder")
+    def test_a_waiter_gives_up_its_place(self, ops: StoreOps) -> None:
+        """It does so by a release, or by a request that does not wait."""
+        ask(ops, "holder")
         for session in ("a", "b", "c"):
-            ask(desk, session, waits=True)
-        assert desk.release_lock(SITE, "a") is False
-        assert ask(desk, "b").state == "taken"
-        assert desk.keep_place("b", PLACE) is False
-        desk.release_lock(SITE, "holder")
-        assert [turn(desk, s) for s in "abc"] == ["taken", "taken", "free"]
+            ask(ops, session, waits=True)
+        assert ops.locks.release(SITE, "a") is False
+        assert ask(ops, "b").state == "taken"
+        assert ops.locks.renew_places(["b"], PLACE) == []
+        ops.locks.release(SITE, "holder")
+        assert [turn(ops, s) for s in "abc"] == ["taken", "taken", "free"]
 
-    def test_a_released_lock_wakes_who_waits(self, desk: Desk) -> None:
-        """Also one that was taken away, and a place that was given up."""
-        ask(desk, "holder")
-        ask(desk, "a", waits=True)
-        ask(desk, "b", waits=True)
-        waiter = desk.store.waiter(wake_word(SITE))
+    def test_a_released_lock_wakes_the_next_waiter(self, ops: StoreOps, clock: FakeClock) -> None:
+        """So does a lock that was force-released, and a waiter that gives up its place. Dead
+        waiters are skipped."""
+        a, b, c = (f"{name}'s client: and more" for name in "abc")
+        ask(ops, "holder")
+        for session in (a, b, c):
+            ask(ops, session, waits=True)
+        waiters = {session: ops.store.waiter(wake_word(SITE, session)) for session in (a, b, c)}
         try:
-            for act in (
-                lambda: desk.release_lock(SITE, "holder"),
-                lambda: desk.release_lock(SITE, "a"),
-                lambda: (ask(desk, "b"), ask(desk, "c", waits=True), desk.break_lock(SITE, None)),
-            ):
-                act()
-                assert desk.is_woken(waiter)
+            ops.locks.release(SITE, "holder")
+            assert ops.is_woken(waiters[a])
+            ops.locks.release(SITE, a)
+            assert ops.is_woken(waiters[b])
+            ask(ops, b)
+            ops.locks.force_release(SITE, None)
+            assert ops.is_woken(waiters[c])
+            ask(ops, c)
+            for session in (a, b):
+                ask(ops, session, waits=True)
+            clock.advance(PLACE / 1000)
+            ops.locks.renew_places([b], PLACE)
+            ops.locks.release(SITE, c)
+            assert ops.is_woken(waiters[b])
         finally:
-            waiter.close()
+            for waiter in waiters.values():
+                waiter.close()
 
-    def test_locks_are_listed(self, desk: Desk, clock: FakeClock) -> None:
-        """Those that somebody has or waits for, all or by query; sessions are not told."""
+    def test_locks_are_listed(self, ops: StoreOps, clock: FakeClock) -> None:
+        """The list has locks with a holder or a waiter, all of them or by query. It does not reveal
+        sessions."""
         names = {n: KeyValues.of({"n": n}).form for n in range(4)}
-        fences = [ask(desk, f"s{n}", name=names[n]).fence for n in range(4)]
-        ask(desk, "w", name=names[2], waits=True)
-        desk.release_lock(names[1], "s1")
-        desk.release_lock(names[2], "s2")
-        rows = desk.locks(None, "", 10)
+        fences = [ask(ops, f"s{n}", name=names[n]).fence for n in range(4)]
+        ask(ops, "w", name=names[2], waits=True)
+        ops.locks.release(names[1], "s1")
+        ops.locks.release(names[2], "s2")
+        rows = ops.locks.list(None, "", 10)
         held = {"since": clock.now, "until": clock.now + LEASE, "now": clock.now}
         assert rows == [
             LockRow(key_values=names[0], fence=fences[0], holder="holder of s0", **held),
@@ -206,59 +223,62 @@ class LockContract(Contract):
             ),
             LockRow(key_values=names[3], fence=fences[3], holder="holder of s3", **held),
         ]
-        assert desk.locks(where(n__gt=0).form, "", 10) == rows[1:]
-        assert desk.locks(None, names[0], 1) == rows[1:2]
+        assert ops.locks.list(where(n__gt=0).form, "", 10) == rows[1:]
+        assert ops.locks.list(None, names[0], 1) == rows[1:2]
         clock.advance(PLACE / 1000)
-        assert [row.key_values for row in desk.locks(None, "", 10)] == [names[0], names[3]]
+        assert [row.key_values for row in ops.locks.list(None, "", 10)] == [names[0], names[3]]
 
-    def test_a_lock_is_taken_away(self, desk: Desk) -> None:
-        """From whoever has it, or by a number only; the holder finds it lost."""
-        fence = ask(desk, "a").fence
+    def test_a_lock_is_force_released(self, ops: StoreOps) -> None:
+        """From any holder, or only from one with a given number. The holder finds its lock lost."""
+        fence = ask(ops, "a").fence
         with pytest.raises(UnknownLock):
-            desk.break_lock(SITE, fence + 1)
-        row = desk.break_lock(SITE, fence)
+            ops.locks.force_release(SITE, fence + 1)
+        row = ops.locks.force_release(SITE, fence)
         assert (row.holder, row.fence) == ("holder of a", fence)
         with pytest.raises(UnknownLock):
-            desk.break_lock(SITE, None)
+            ops.locks.force_release(SITE, None)
         with pytest.raises(LockLost):
-            desk.extend_lock(SITE, "a", 1000)
-        assert ask(desk, "b").fence > fence
+            ops.locks.extend(SITE, "a", 1000)
+        assert ask(ops, "b").fence > fence
 
-    def test_what_nobody_wants_is_forgotten(self, desk: Desk, clock: FakeClock) -> None:
-        """Some at a time; what is held or waited for stays."""
+    def test_unused_locks_are_deleted(self, ops: StoreOps, clock: FakeClock) -> None:
+        """Maintenance deletes some at a time. Locks with a holder or a waiter stay."""
         for n in range(5):
             name = KeyValues.of({"n": n}).form
-            ask(desk, f"s{n}", name=name)
-            desk.release_lock(name, f"s{n}")
+            ask(ops, f"s{n}", name=name)
+            ops.locks.release(name, f"s{n}")
         clock.advance(HOUR)
-        ask(desk, "late", name=KeyValues.of({"n": 9}).form)
-        ask(desk, "held")
-        ask(desk, "w", waits=True)
-        assert [desk.forget_locks(HOUR * 1000, 3) for _ in range(3)] == [3, 2, 0]
+        ask(ops, "late", name=KeyValues.of({"n": 9}).form)
+        ask(ops, "held")
+        ask(ops, "w", waits=True)
+        assert [ops.locks.forget(HOUR * 1000, 3) for _ in range(3)] == [3, 2, 0]
         clock.advance(HOUR + LEASE / 1000)
-        desk.extend_lock(SITE, "held", LEASE)
-        assert desk.keep_place("w", PLACE)
-        assert desk.forget_locks(HOUR * 1000, 3) == 1
-        assert [row.waiting for row in desk.locks(None, "", 9)] == [1]
+        ops.locks.extend(SITE, "held", LEASE)
+        assert ops.locks.renew_places(["w"], PLACE)
+        assert ops.locks.forget(HOUR * 1000, 3) == 1
+        assert [row.waiting for row in ops.locks.list(None, "", 9)] == [1]
 
-    def test_a_lock_is_guarded_in_a_transaction(self, hr: Any, desk: Desk) -> None:
-        """What is written there was written by the holder; a lost lock ends it."""
-        fence = ask(desk, "a").fence
+    @needs("transactions")
+    def test_a_guarded_transaction_needs_the_lock(self, hr: Any, ops: StoreOps) -> None:
+        """Only the holder of the lock writes in it. A lost lock makes the transaction fail."""
+        fence = ask(ops, "a").fence
         with hr.transaction() as tx:
-            assert Desk(tx).guard_lock(SITE, "a") == fence
+            assert StoreOps(tx).locks.guard(SITE, "a") == fence
             tx.commit("t", {"n": 1})
-        desk.break_lock(SITE, None)
+        ops.locks.force_release(SITE, None)
         with pytest.raises(LockLost), hr.transaction() as tx:
             tx.commit("t", {"n": 2})
-            Desk(tx).guard_lock(SITE, "a")
-        assert hr.length("t") == 1
+            StoreOps(tx).locks.guard(SITE, "a")
+        assert hr.topic("t").length() == 1
 
 
 class LockClientContract(Contract):
-    """Locks as users meet them."""
+    """Locks through the public client."""
+
+    needed_parts = frozenset({"locks"})
 
     def test_a_lock_in_a_block(self, hr: Any, connect: Connect) -> None:
-        """Held inside, free after it; numbers grow."""
+        """A with block holds the lock and releases it at its end. Fencing numbers grow."""
         other = connect()
         with hr.lock({"site": "shop"}) as lock:
             assert (lock.held, lock.lost) == (True, False)
@@ -267,33 +287,54 @@ class LockClientContract(Contract):
                 pytest.fail("two have it")
             assert caught.value.retryable
             assert "host" not in caught.value.key_values
-            [info] = other.locks()
+            [info] = other.locks.list()
             assert (info.token, info.waiting, info.is_overdue) == (first, 0, False)
         assert not lock.held
-        assert hr.locks() == []
+        assert hr.locks.list() == []
         with other.lock({"site": "shop"}, wait=0) as lock:
             assert lock.token > first
 
     def test_a_lock_by_hand(self, hr: Any, clock: FakeClock) -> None:
-        """Acquired, extended, released, and acquired again by the same object."""
+        """The same object acquires, extends, releases and acquires again."""
         lock = hr.lock({"site": "shop"}, lease="10s", heartbeat=False)
         with pytest.raises(LockLost):
-            lock.token  # noqa: B018
+            lock.token  # noqa: B018  # it raises
         lock.release()
         first = lock.acquire().token
         assert lock.acquire().token == first
         clock.advance(9)
         lock.extend()
         lock.extend("20s")
-        [info] = hr.locks(where(site="shop"))
+        [info] = hr.locks.list(where(site="shop"))
         assert info.until.timestamp() * 1000 == clock.now + 20_000
         lock.release()
         lock.release()
         assert lock.acquire(wait=0).token > first
         lock.release()
 
-    def test_a_lock_that_was_lost(self, hr: Any, connect: Connect, clock: FakeClock) -> None:
-        """Who lost it is told: at the end of the block, unless that failed by itself."""
+    def test_a_lease_is_counted_from_before_the_request(
+        self, hr: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A slow answer must not make a lease seem longer than the one the store granted."""
+        clock = slow_answers(hr, monkeypatch, "lock_view", "_sync.locks", "_async.locks")
+        lock = hr.lock({"site": "shop"}, lease="10s", heartbeat=False)
+        lock.acquire()
+        assert clock[0] > 100
+        clock[0] = 109.9
+        assert not lock.lost
+        clock[0] = 110.0
+        assert lock.lost
+        clock[0] = 105.0
+        lock.extend()
+        clock[0] = 114.9
+        assert lock.held
+        clock[0] = 115.0
+        assert lock.lost
+
+    def test_a_lost_lock_raises_at_the_end_of_its_block(
+        self, hr: Any, connect: Connect, clock: FakeClock
+    ) -> None:
+        """Unless the block fails with an error of its own."""
         other = connect()
         mine = hr.lock({"site": "shop"}, lease=5, heartbeat=False)
         mine.acquire()
@@ -307,18 +348,18 @@ class LockClientContract(Contract):
             mine.release()
         theirs.release()
         with pytest.raises(LockLost), hr.lock({"site": "shop"}, heartbeat=False):
-            hr.release_lock({"site": "shop"})
+            hr.locks.force_release({"site": "shop"})
         with pytest.raises(ZeroDivisionError), hr.lock({"site": "shop"}, heartbeat=False):
-            hr.release_lock({"site": "shop"})
+            hr.locks.force_release({"site": "shop"})
             raise ZeroDivisionError
 
-    def test_heartbeats_notice_a_loss(self, hr: Any) -> None:
-        """And call back."""
+    def test_heartbeats_report_a_lost_lock(self, hr: Any) -> None:
+        """They call ``on_lost``."""
         is_lost = threading.Event()
         lock = hr.lock({"site": "shop"}, lease=0.15, on_lost=is_lost.set)
         lock.acquire()
-        hr.release_lock({"site": "shop"})
-        if isinstance(hr, BlockingFace):
+        hr.locks.force_release({"site": "shop"})
+        if isinstance(hr, SyncFacade):
             for _ in range(5000):
                 hr.pump()
                 if is_lost.is_set():
@@ -328,35 +369,34 @@ class LockClientContract(Contract):
         with pytest.raises(LockLost):
             lock.release()
 
-    def test_heartbeats_keep_it(self, hr: Any, connect: Connect, clock: FakeClock) -> None:
-        """However long the lease would have been over."""
+    def test_heartbeats_keep_a_lock(self, hr: Any, connect: Connect, clock: FakeClock) -> None:
+        """The lock is held for longer than its lease."""
         with hr.lock({"site": "shop"}, lease=0.15):
             clock.advance(1)
-            if isinstance(hr, BlockingFace):
+            if isinstance(hr, SyncFacade):
                 for _ in range(5000):
                     hr.pump()
-                    if not hr.locks()[0].is_overdue:
+                    if not hr.locks.list()[0].is_overdue:
                         break
             waiting = threading.Event()
             for _ in range(1000):
-                if not hr.locks()[0].is_overdue:
+                if not hr.locks.list()[0].is_overdue:
                     break
                 waiting.wait(0.01)
             with pytest.raises(LockTaken):
                 connect().lock({"site": "shop"}, wait=0).acquire()
 
-    def test_waiting_for_a_lock(self, hr: Any, connect: Connect) -> None:
-        """It comes when its holder gives it back."""
+    def test_a_waiter_gets_a_released_lock(self, hr: Any, connect: Connect) -> None:
         other = connect()
         theirs = other.lock({"site": "shop"}, heartbeat=False)
         theirs.acquire()
         with soon(theirs.release), hr.lock({"site": "shop"}, wait=20) as lock:
             assert lock.held
 
-    def test_waiting_until_a_lease_is_over(
+    def test_a_waiter_gets_a_lock_whose_lease_ends(
         self, hr: Any, connect: Connect, clock: FakeClock
     ) -> None:
-        """It needs nobody who wakes it."""
+        """It needs no notification for it."""
         other = connect()
         other.lock({"site": "shop"}, lease=5, heartbeat=False).acquire()
         with (
@@ -365,36 +405,39 @@ class LockClientContract(Contract):
         ):
             assert lock.held
 
-    def test_who_gave_up_is_not_in_the_way(self, hr: Any, connect: Connect) -> None:
-        """Nor has it a place any more."""
+    def test_a_waiter_that_timed_out_loses_its_place(self, hr: Any, connect: Connect) -> None:
+        """It no longer delays other waiters."""
         other = connect()
         theirs = other.lock({"site": "shop"}, heartbeat=False)
         theirs.acquire()
         with pytest.raises(LockTaken) as caught:
             hr.lock({"site": "shop"}, wait=0.01).acquire()
         assert caught.value.holder
-        assert [info.waiting for info in hr.locks()] == [0]
+        assert [info.waiting for info in hr.locks.list()] == [0]
 
     def test_a_closed_client_ends_the_wait(self, hr: Any, connect: Connect) -> None:
-        """And gives its place up."""
+        """The waiter gives up its place."""
         other = connect()
         with other.lock({"site": "shop"}):
             with closing_soon(hr), pytest.raises(NotConnected):
                 hr.lock({"site": "shop"}).acquire()
-            assert [info.waiting for info in other.locks()] == [0]
+            assert [info.waiting for info in other.locks.list()] == [0]
 
-    def test_going_on_with_a_session(self, hr: Any, connect: Connect, clock: FakeClock) -> None:
-        """A process that was started again has the lock of the one before."""
+    def test_a_restarted_process_keeps_its_session(
+        self, hr: Any, connect: Connect, clock: FakeClock
+    ) -> None:
+        """It holds the lock that it acquired before the restart."""
         lock = hr.lock({"site": "shop"}, lease=10, heartbeat=False)
         lock.acquire()
         clock.advance(9)
         again = connect().lock({"site": "shop"}, lease=10, session=lock.session, heartbeat=False)
         assert again.acquire(wait=0).token == lock.token
-        [info] = hr.locks()
+        [info] = hr.locks.list()
         assert info.until.timestamp() * 1000 == clock.now + 10_000
 
+    @needs("transactions")
     def test_a_guarded_transaction(self, hr: Any) -> None:
-        """It is refused when the lock is lost."""
+        """It is refused if the lock is lost."""
         with hr.lock({"site": "shop"}, heartbeat=False) as lock, hr.transaction() as tx:
             assert tx.guard(lock) == lock.token
         with pytest.raises(LockLost), hr.transaction() as tx:
@@ -402,8 +445,8 @@ class LockClientContract(Contract):
 
     @pytest.mark.parametrize("given", [{}, {"_site": 1}, {"site": None}, "shop"])
     def test_wrong_key_values_are_refused(self, hr: Any, given: Any) -> None:
-        """The path names the field."""
-        for act in (hr.lock, hr.release_lock):
+        """The error's path names the field."""
+        for act in (hr.lock, hr.locks.force_release):
             with pytest.raises(InvalidKeyValues) as caught:
                 act(given)
             assert caught.value.path.startswith("key_values")

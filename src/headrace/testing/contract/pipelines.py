@@ -1,7 +1,8 @@
-"""Pipelines as they are stored: made whole or not at all, changed, paused, moved, removed."""
+"""Stored pipelines: create, change, pause, seek, delete."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from headrace.errors import (
     ClaimLost,
     InvalidOption,
     InvalidPosition,
+    InvalidProcessor,
     InvalidProcName,
     InvalidTopicName,
     ProcAlreadyActive,
@@ -22,176 +24,190 @@ from headrace.errors import (
     WaitTimeout,
 )
 from headrace.testing.contract.base import Connect, Contract, fill, seqs
-from headrace.testing.contract.queue_base import Desk
+from headrace.testing.contract.queue_base import StoreOps
+from headrace.testing.sync_facade import claim_of
 
 WHAT = {"processor": "shop.jobs:invoice"}
 
 
 class PipelineContract(Contract):
-    """Procs that share a definition."""
+    """A pipeline is a definition with one proc per source."""
 
-    def test_a_pipeline_looks_like_this(self, hr: Any) -> None:
-        """One source gives a proc of the pipeline's own name."""
-        made = hr.system_proc("bill", source="orders", to="invoices", **WHAT)
-        info = made.inspect()
+    needed_parts = frozenset({"pipelines"})
+
+    def test_the_fields_of_a_pipeline(self, hr: Any) -> None:
+        """A pipeline with one source has one proc, named like the pipeline."""
+        made = hr.pipelines.create("bill", source="orders", to="invoices", **WHAT)
+        info = made.info()
         assert (info.name, info.sources, info.targets) == ("bill", ("orders",), ("invoices",))
         assert (info.processor, info.is_inline) == ("shop.jobs:invoice", False)
         assert (info.kind, info.count, info.status) == (None, 1000, "active")
         assert [(proc.name, proc.topic) for proc in info.procs] == [("bill", "orders")]
-        assert hr.system_procs() == [info]
-        assert hr.procs() == list(info.procs)
+        assert hr.pipelines.list() == [info]
+        assert hr.procs.list() == list(info.procs)
 
-    def test_nothing_is_stored_of_an_inline_processor_but_its_name(self, hr: Any) -> None:
-        info = hr.system_proc("p", source="t", processor=_twice).inspect()
+    def test_only_the_name_of_an_inline_processor_is_stored(self, hr: Any) -> None:
+        info = hr.pipelines.create("p", source="t", processor=_twice).info()
         assert (info.processor, info.is_inline) == (f"{__name__}:_twice", True)
 
+    def test_the_time_limit_of_a_call_is_stored(self, hr: Any) -> None:
+        """It is given in seconds and unlimited by default. Creating the pipeline again replaces
+        it."""
+        made = hr.pipelines.create("p", source="t", timeout=timedelta(minutes=2), **WHAT)
+        assert made.info().timeout == 120.0
+        assert hr.pipelines.create("p", source="t", **WHAT).info().timeout is None
+        for bad in (0, -1, True, "soon"):
+            with pytest.raises(InvalidOption, match="timeout is"):
+                hr.pipelines.create("p", source="t", timeout=bad, **WHAT)
+
     def test_a_list_of_sources_gives_a_proc_for_each(self, hr: Any) -> None:
-        """Of one topic too, so that the list may grow; every proc has the settings."""
-        one = hr.system_proc("p", source=["b"], max_reclaims=3, **WHAT).inspect()
+        """This also holds for a list of one topic, so that the list may grow. Every proc has the
+        settings."""
+        one = hr.pipelines.create("p", source=["b"], max_attempts=3, **WHAT).info()
         assert [proc.name for proc in one.procs] == ["p__b"]
         fill(hr, 2, "b")
         hr.proc("p__b").claim(count=1).ack()
-        two = hr.system_proc("p", source=["b", "a"], count=7, max_reclaims=4, **WHAT).inspect()
+        two = hr.pipelines.create("p", source=["b", "a"], count=7, max_attempts=4, **WHAT).info()
         assert [(proc.name, proc.position) for proc in two.procs] == [("p__a", 0), ("p__b", 1)]
-        assert {proc.max_reclaims for proc in two.procs} == {4}
+        assert {proc.max_attempts for proc in two.procs} == {4}
         assert two.count == 7
 
-    def test_making_one_over_several_sources_is_all_or_nothing(self, hr: Any) -> None:
-        """PipeProc made some of them, and made an existing one a second time."""
+    def test_creating_a_pipeline_is_all_or_nothing(self, hr: Any) -> None:
+        """If one of its procs is refused, none is created, and existing ones keep their state."""
         fill(hr, 3, "a")
-        hr.proc("p__b", topic="elsewhere")
-        before = hr.procs()
+        hr.procs.create("p__b", "elsewhere")
+        before = hr.procs.list()
         with pytest.raises(ProcNameTaken) as caught:
-            hr.system_proc("p", source=["a", "b", "c"], **WHAT)
+            hr.pipelines.create("p", source=["a", "b", "c"], **WHAT)
         assert caught.value.proc == "p__b"
         with pytest.raises(UnknownSeq):
-            hr.system_proc("q", source=["a", "b"], offset=":7", **WHAT)
-        assert hr.procs() == before
-        assert hr.system_procs() == []
+            hr.pipelines.create("q", source=["a", "b"], offset=":7", **WHAT)
+        assert hr.procs.list() == before
+        assert hr.pipelines.list() == []
 
     def test_a_proc_belongs_to_one_pipeline(self, hr: Any) -> None:
-        hr.system_proc("p", source=["t"], **WHAT)
+        hr.pipelines.create("p", source=["t"], **WHAT)
         with pytest.raises(ProcNameTaken) as caught:
-            hr.system_proc("p__t", source="t", **WHAT)
+            hr.pipelines.create("p__t", source="t", **WHAT)
         assert caught.value.pipeline == "p"
-        assert [info.name for info in hr.system_procs()] == ["p"]
+        assert [info.name for info in hr.pipelines.list()] == ["p"]
 
-    def test_a_plain_proc_becomes_the_pipelines_own(self, hr: Any) -> None:
-        """It keeps its place: a loop written by hand can be replaced by a pipeline."""
+    def test_a_pipeline_adopts_a_plain_proc(self, hr: Any) -> None:
+        """The proc keeps its position: a pipeline can replace a loop written by hand."""
         fill(hr, 5)
-        hr.proc("p", topic="t", max_reclaims=3).claim(count=2).ack()
-        [proc] = hr.system_proc("p", source="t", offset="$>", **WHAT).inspect().procs
-        assert (proc.position, proc.max_reclaims) == (2, 3)
+        hr.procs.create("p", "t", max_attempts=3).claim(count=2).ack()
+        [proc] = hr.pipelines.create("p", source="t", offset="$>", **WHAT).info().procs
+        assert (proc.position, proc.max_attempts) == (2, 3)
 
-    def test_what_is_said_again_replaces_what_was_said(self, hr: Any) -> None:
-        """But not the place, nor settings that are not given."""
+    def test_creating_a_pipeline_again_replaces_its_definition(self, hr: Any) -> None:
+        """Its position stays, and so do settings that are not given."""
         fill(hr, 5)
-        hr.system_proc("p", source="t", to=["x", "y"], count=5, max_reclaims=2, **WHAT)
+        hr.pipelines.create("p", source="t", to=["x", "y"], count=5, max_attempts=2, **WHAT)
         hr.proc("p").claim(count=3).ack()
-        again = hr.system_proc(
+        again = hr.pipelines.create(
             "p", source="t", to="z", processor="shop.jobs:other", kind="batch", offset="$>"
-        ).inspect()
+        ).info()
         assert (again.targets, again.processor, again.kind) == (("z",), "shop.jobs:other", "batch")
         assert again.count == 1000
-        assert (again.procs[0].position, again.procs[0].max_reclaims) == (3, 2)
-        assert hr.system_proc("p").inspect() == again
+        assert (again.procs[0].position, again.procs[0].max_attempts) == (3, 2)
+        assert hr.pipeline("p").info() == again
 
-    def test_a_source_is_not_dropped_in_silence(self, hr: Any) -> None:
-        """Its proc would hold what it has not read for ever."""
-        hr.system_proc("p", source=["a", "b"], **WHAT)
-        before = hr.system_procs()
-        with pytest.raises(InvalidOption, match=r"reads topic 'b'.*destroy its proc 'p__b'"):
-            hr.system_proc("p", source=["a"], **WHAT)
-        assert hr.system_procs() == before
-        hr.proc("p__b").destroy()
-        assert hr.system_proc("p", source=["a"], **WHAT).inspect().sources == ("a",)
+    def test_removing_a_source_is_refused(self, hr: Any) -> None:
+        """The proc of a removed source would keep its unread records for ever."""
+        hr.pipelines.create("p", source=["a", "b"], **WHAT)
+        before = hr.pipelines.list()
+        with pytest.raises(InvalidOption, match=r"reads topic 'b'.*delete its proc 'p__b'"):
+            hr.pipelines.create("p", source=["a"], **WHAT)
+        assert hr.pipelines.list() == before
+        hr.proc("p__b").delete()
+        assert hr.pipelines.create("p", source=["a"], **WHAT).info().sources == ("a",)
 
-    def test_pausing_and_resuming_is_of_all_its_procs(self, hr: Any) -> None:
-        made = hr.system_proc("p", source=["a", "b"], **WHAT)
+    def test_pause_and_resume_apply_to_all_procs(self, hr: Any) -> None:
+        made = hr.pipelines.create("p", source=["a", "b"], **WHAT)
         hr.proc("p__a").disable()
-        assert made.inspect().status == "partly_disabled"
+        assert made.info().status == "partly_disabled"
         assert made.pause().status == "disabled"
         with pytest.raises(ProcAlreadyDisabled):
             made.pause()
-        assert {proc.status for proc in hr.procs()} == {"disabled"}
+        assert {proc.status for proc in hr.procs.list()} == {"disabled"}
         assert made.resume().status == "active"
         with pytest.raises(ProcAlreadyActive):
             made.resume()
 
-    def test_seeking_moves_all_its_procs_or_none(self, hr: Any) -> None:
+    def test_seek_moves_all_procs_or_none(self, hr: Any) -> None:
         fill(hr, 3, "a")
         fill(hr, 5, "b")
-        made = hr.system_proc("p", source=["a", "b"], **WHAT)
+        made = hr.pipelines.create("p", source=["a", "b"], **WHAT)
         claim = hr.proc("p__b").claim(count=5)
         assert [proc.position for proc in made.seek("$>").procs] == [3, 5]
-        assert hr.proc("p__b").inspect().claimed is None
+        assert hr.proc("p__b").info().claimed is None
         with pytest.raises(UnknownSeq):
             made.seek(":4")
         with pytest.raises(InvalidPosition):
             made.seek("later")
-        assert [proc.position for proc in made.inspect().procs] == [3, 5]
+        assert [proc.position for proc in made.info().procs] == [3, 5]
         assert len(claim) == 5
 
-    def test_destroying_removes_its_procs_and_no_other(self, hr: Any) -> None:
-        """PipeProc's came back with the next poll, from the start of the topic."""
+    def test_delete_removes_its_own_procs_only(self, hr: Any) -> None:
+        """They do not come back, and other pipelines keep theirs."""
         fill(hr, 2, "a")
-        made = hr.system_proc("p", source=["a", "b"], **WHAT)
-        hr.system_proc("other", source="a", **WHAT)
+        made = hr.pipelines.create("p", source=["a", "b"], **WHAT)
+        hr.pipelines.create("other", source="a", **WHAT)
         hr.proc("p__a").claim()
-        before = made.inspect()
-        assert made.destroy() == before
-        assert [info.name for info in hr.system_procs()] == ["other"]
-        assert [info.name for info in hr.procs()] == ["other"]
-        for use in (made.inspect, made.pause, made.resume, made.destroy, made.lag):
+        before = made.info()
+        assert made.delete() == before
+        assert [info.name for info in hr.pipelines.list()] == ["other"]
+        assert [info.name for info in hr.procs.list()] == ["other"]
+        for use in (made.info, made.pause, made.resume, made.delete, made.lag):
             with pytest.raises(UnknownPipeline) as caught:
                 use()
             assert (caught.value.code, caught.value.pipeline) == ("unknown_pipeline", "p")
 
     def test_without_procs_there_is_no_pipeline(self, hr: Any) -> None:
-        made = hr.system_proc("p", source="t", **WHAT)
-        hr.proc("p").destroy()
-        assert hr.system_procs() == []
+        made = hr.pipelines.create("p", source="t", **WHAT)
+        hr.proc("p").delete()
+        assert hr.pipelines.list() == []
         with pytest.raises(UnknownPipeline):
-            made.inspect()
-        assert hr.proc("p", topic="u").inspect().topic == "u"
-        assert hr.system_procs() == []
+            made.info()
+        assert hr.procs.create("p", "u").info().topic == "u"
+        assert hr.pipelines.list() == []
 
-    def test_lag_is_that_of_all_sources(self, hr: Any) -> None:
-        made = hr.system_proc("p", source=["a", "b"], **WHAT)
+    def test_lag_is_the_sum_of_all_sources(self, hr: Any) -> None:
+        made = hr.pipelines.create("p", source=["a", "b"], **WHAT)
         assert made.lag().records == 0
         fill(hr, 3, "a")
         fill(hr, 4, "b")
         assert made.lag().records == 7
 
-    def test_a_pipeline_is_waited_for_by_its_name(self, hr: Any) -> None:
-        """Its name stands for all of its procs, and those are waited for with all others."""
-        made = hr.system_proc("p", source=["a", "b"], **WHAT)
-        hr.wait_for_procs("p", timeout=0.5)
+    def test_waiting_for_a_pipeline_by_name(self, hr: Any) -> None:
+        """The name stands for all procs of the pipeline. Waiting for everything includes them."""
+        made = hr.pipelines.create("p", source=["a", "b"], **WHAT)
+        hr.procs.wait_idle("p", timeout=0.5)
         fill(hr, 1, "b")
         for wanted in ("p", ["p"], made, None):
             with pytest.raises(WaitTimeout) as caught:
-                hr.wait_for_procs(wanted, timeout=0)
+                hr.procs.wait_idle(wanted, timeout=0)
             assert caught.value.procs == ["p__b"]
         hr.proc("p__b").claim().ack()
-        hr.wait_for_procs(made, timeout=0.5)
+        hr.procs.wait_idle(made, timeout=0.5)
         with pytest.raises(UnknownProc):
-            hr.wait_for_procs(["p", "nobody"], timeout=0)
+            hr.procs.wait_idle(["p", "nobody"], timeout=0)
 
     def test_definitions_outlive_the_client(self, connect: Connect) -> None:
         one, keep = connect(), connect()
-        info = one.system_proc("p", source=["a"], to=["x", "y"], **WHAT).inspect()
+        info = one.pipelines.create("p", source=["a"], to=["x", "y"], **WHAT).info()
         one.close()
-        assert keep.system_proc("p").inspect() == info
+        assert keep.pipeline("p").info() == info
 
-    def test_a_runner_asks_for_the_definition_alone(self, hr: Any) -> None:
-        hr.system_proc("p", source=["a", "b"], to="x", reclaim_timeout=None, **WHAT)
-        found = Desk(hr).definition("p")
+    def test_a_runner_reads_the_definition_only(self, hr: Any) -> None:
+        hr.pipelines.create("p", source=["a", "b"], to="x", lease=None, **WHAT)
+        found = StoreOps(hr).pipelines.definition("p")
         assert found.name == "p"
         assert (found.definition.targets, found.definition.processor) == (("x",), WHAT["processor"])
-        lanes = [(lane.proc, lane.topic, lane.reclaim_timeout) for lane in found.lanes]
-        assert lanes == [("p__a", "a", None), ("p__b", "b", None)]
+        procs = [(proc.name, proc.topic, proc.lease) for proc in found.procs]
+        assert procs == [("p__a", "a", None), ("p__b", "b", None)]
         with pytest.raises(UnknownPipeline):
-            Desk(hr).definition("nobody")
+            StoreOps(hr).pipelines.definition("nobody")
 
     @pytest.mark.parametrize(
         ("error", "options"),
@@ -205,149 +221,147 @@ class PipelineContract(Contract):
             (InvalidOption, {"source": {"t"}}),
             (InvalidOption, {"to": 5}),
             (InvalidOption, {"source": None}),
-            (InvalidOption, {"processor": None}),
-            (InvalidOption, {"processor": "jobs.invoice"}),
-            (InvalidOption, {"processor": "jobs:not a name"}),
-            (InvalidOption, {"processor": 5}),
-            pytest.param(InvalidOption, {"processor": lambda: None}, id="takes nothing"),
-            pytest.param(InvalidOption, {"processor": lambda a, b: None}, id="takes two"),
+            (InvalidProcessor, {"processor": None}),
+            (InvalidProcessor, {"processor": "jobs.invoice"}),
+            (InvalidProcessor, {"processor": "jobs:not a name"}),
+            (InvalidProcessor, {"processor": 5}),
+            pytest.param(InvalidProcessor, {"processor": lambda: None}, id="takes nothing"),
+            pytest.param(InvalidProcessor, {"processor": lambda a, b: None}, id="takes two"),
             (InvalidOption, {"kind": "row"}),
             (InvalidOption, {"count": 0}),
-            (InvalidOption, {"max_reclaims": 0}),
-            (InvalidOption, {"reclaim_timeout": -1}),
-            (InvalidOption, {"on_max_reclaims_reached": "cry"}),
+            (InvalidOption, {"max_attempts": 0}),
+            (InvalidOption, {"lease": -1}),
+            (InvalidOption, {"on_exhausted": "cry"}),
             (InvalidPosition, {"offset": "later"}),
         ],
         ids=repr,
     )
-    def test_a_wrong_word_makes_nothing(
+    def test_an_invalid_option_creates_nothing(
         self, hr: Any, error: type[Exception], options: dict[str, Any]
     ) -> None:
         wanted = {"name": "p", "source": "t", **WHAT, **options}
         with pytest.raises(error) as caught:
-            hr.system_proc(wanted.pop("name"), **wanted)
+            hr.pipelines.create(wanted.pop("name"), **wanted)
         assert len(str(caught.value)) > 20
-        assert (hr.procs(), hr.system_procs()) == ([], [])
+        assert (hr.procs.list(), hr.pipelines.list()) == ([], [])
 
-    def test_options_without_a_source_change_nothing(self, hr: Any) -> None:
-        """With a name only it is a reference, and must exist."""
-        with pytest.raises(UnknownPipeline):
-            hr.system_proc("p")
-        hr.system_proc("p", source="t", **WHAT)
-        with pytest.raises(InvalidOption, match="both a source and a processor"):
-            hr.system_proc("p", to="x")
-        hr.proc("plain", topic="t")
-        with pytest.raises(UnknownPipeline):
-            hr.system_proc("plain")
+    def test_a_reference_does_not_create_the_pipeline(self, hr: Any) -> None:
+        """And a proc is none."""
+        hr.procs.create("plain", "t")
+        for name in ("p", "plain"):
+            with pytest.raises(UnknownPipeline):
+                hr.pipeline(name).info()
+        hr.pipelines.create("p", source="t", **WHAT)
+        assert hr.pipeline("p").info().sources == ("t",)
 
 
-class AckPartContract(Contract):
-    """An ack of the first records of a claim; the others are free."""
+class PartialAckContract(Contract):
+    """A partial ack covers the first records of a claim and frees the others."""
 
-    def test_the_rest_is_handed_out_again_uncounted(self, hr: Any) -> None:
-        """Even at the limit of reclaims nothing is disabled."""
+    def test_the_rest_is_claimed_again_without_an_attempt(self, hr: Any) -> None:
+        """Nothing is disabled, even at the limit of attempts."""
         fill(hr, 5)
-        proc = hr.proc("p", topic="t", max_reclaims=1)
+        proc = hr.procs.create("p", "t", max_attempts=1)
         claim = proc.claim(count=4)
         result = _ack_part(hr, claim, claim[1], "out", {"n": 1})
         assert result.range == f"{claim[0].id}..{claim[1].id}"
         assert [record.body for record in hr.range("out")] == [{"n": 1}]
-        info = proc.inspect()
-        assert (info.position, info.reclaims, info.claimed, info.status) == (2, 0, None, "active")
+        info = proc.info()
+        assert (info.position, info.attempts, info.claimed, info.status) == (2, 0, None, "active")
         assert info.last_acked_range == info.last_claimed_range == result.range
         assert seqs(proc.claim(count=9)) == [2, 3, 4]
 
-    def test_it_may_commit_nothing(self, hr: Any) -> None:
+    def test_a_partial_ack_may_commit_nothing(self, hr: Any) -> None:
         fill(hr, 3)
-        proc = hr.proc("p", topic="t")
+        proc = hr.procs.create("p", "t")
         claim = proc.claim(count=3)
         assert _ack_part(hr, claim, claim[0]).committed is None
         assert seqs(proc.claim()) == [1]
-        assert [topic.name for topic in hr.topics()] == ["t"]
+        assert [topic.name for topic in hr.topics.list()] == ["t"]
 
-    def test_up_to_the_last_it_is_an_ack(self, hr: Any) -> None:
+    def test_a_partial_ack_of_all_records_is_an_ack(self, hr: Any) -> None:
         fill(hr, 2)
-        proc = hr.proc("p", topic="t")
+        proc = hr.procs.create("p", "t")
         claim = proc.claim(count=2)
         _ack_part(hr, claim, claim[1], "out", {})
-        assert (proc.lag().records, proc.inspect().position) == (0, 2)
+        assert (proc.lag().records, proc.info().position) == (0, 2)
 
-    def test_a_repeat_gets_the_same_answer_and_commits_nothing(self, hr: Any) -> None:
+    def test_a_repeated_partial_ack_commits_nothing_more(self, hr: Any) -> None:
         fill(hr, 3)
-        claim = hr.proc("p", topic="t").claim(count=3)
+        claim = hr.procs.create("p", "t").claim(count=3)
         first = _ack_part(hr, claim, claim[0], "out", {"n": 1})
         assert _ack_part(hr, claim, claim[0], "out", {"n": 1}) == first
-        assert hr.length("out") == 1
+        assert hr.topic("out").length() == 1
         with pytest.raises(ClaimLost):
             _ack_part(hr, claim, claim[0], "out", {"n": 2})
 
     def test_only_a_record_of_the_claim_can_be_the_last(self, hr: Any) -> None:
         fill(hr, 5)
-        proc = hr.proc("p", topic="t")
+        proc = hr.procs.create("p", "t")
         claim = proc.claim(count=2)
         [other] = hr.range("t", ":3", ":3")
         with pytest.raises(InvalidOption, match="not in this claim"):
             _ack_part(hr, claim, other, "out", {})
-        assert [topic.name for topic in hr.topics()] == ["t"]
+        assert [topic.name for topic in hr.topics.list()] == ["t"]
         claim.ack()
 
     def test_a_stale_token_is_refused(self, hr: Any) -> None:
         fill(hr, 3)
-        proc = hr.proc("p", topic="t")
+        proc = hr.procs.create("p", "t")
         claim = proc.claim(count=2)
-        proc.reclaim()
+        proc.nack()
         with pytest.raises(ClaimLost):
             _ack_part(hr, claim, claim[0], "out", {})
-        assert [topic.name for topic in hr.topics()] == ["t"]
+        assert [topic.name for topic in hr.topics.list()] == ["t"]
 
-    def test_dead_letters_between_are_passed(self, hr: Any) -> None:
+    def test_a_partial_ack_passes_dead_letters(self, hr: Any) -> None:
         fill(hr, 4)
-        proc = hr.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
+        proc = hr.procs.create("p", "t", max_attempts=1, on_exhausted="dead_letter")
         claim = proc.claim(count=4)
-        claim.reclaim(failed=claim[1])
+        claim.nack(failed=claim[1])
         claim = proc.claim(count=4)
         assert seqs(claim) == [0, 2, 3]
         _ack_part(hr, claim, claim[0])
-        assert proc.inspect().position == 2
+        assert proc.info().position == 2
         assert seqs(proc.claim(count=9)) == [2, 3]
 
 
 class ClaimSpanContract(Contract):
-    """A claim whose records somebody else reads."""
+    """A claim that returns the range of its records and not the records."""
 
-    def test_it_says_which_and_brings_none(self, hr: Any) -> None:
-        """However large they are; it is a claim like any other."""
+    def test_a_span_names_the_records_without_reading_them(self, hr: Any) -> None:
+        """Their size does not matter. Otherwise it is a claim like any other."""
         for n in range(5):
             hr.commit("t", {"n": n, "text": "x" * 1000})
-        proc = hr.proc("p", topic="t")
-        found = Desk(hr).claim_span("p", "token", 4)
+        proc = hr.procs.create("p", "t")
+        found = StoreOps(hr).procs.claim_span("p", "token", 4)
         assert (found.state, found.topic, found.batches) == ("claimed", "t", ())
         assert (found.first_seq, found.last_seq, found.skipped) == (0, 3, ())
         ids = [record.id for record in hr.range("t")]
-        assert proc.inspect().claimed == f"{ids[0]}..{ids[3]}"
-        assert Desk(hr).claim_span("p", "other", 4).state == "held"
-        assert proc.ack("token") == f"{ids[0]}..{ids[3]}"
-        assert Desk(hr).claim_span("p", "next", 4).last_seq == 4
+        assert proc.info().claimed == f"{ids[0]}..{ids[3]}"
+        assert StoreOps(hr).procs.claim_span("p", "other", 4).state == "busy"
+        assert claim_of(hr, "p", "token").ack() == f"{ids[0]}..{ids[3]}"
+        assert StoreOps(hr).procs.claim_span("p", "next", 4).last_seq == 4
 
-    def test_it_has_the_other_answers_of_a_claim(self, hr: Any) -> None:
-        proc = hr.proc("p", topic="t", max_reclaims=1, on_max_reclaims_reached="dead_letter")
-        assert Desk(hr).claim_span("p", "a", 4).state == "empty"
+    def test_a_span_can_be_empty_or_refused_like_a_claim(self, hr: Any) -> None:
+        proc = hr.procs.create("p", "t", max_attempts=1, on_exhausted="dead_letter")
+        assert StoreOps(hr).procs.claim_span("p", "a", 4).state == "empty"
         fill(hr, 4)
         claim = proc.claim(count=4)
-        claim.reclaim(failed=claim[2])
-        found = Desk(hr).claim_span("p", "b", 9)
+        claim.nack(failed=claim[2])
+        found = StoreOps(hr).procs.claim_span("p", "b", 9)
         assert (found.first_seq, found.last_seq, found.skipped) == (0, 3, (2,))
-        proc.ack("b")
+        claim_of(hr, "p", "b").ack()
         proc.disable()
-        assert Desk(hr).claim_span("p", "c", 4).state == "disabled"
+        assert StoreOps(hr).procs.claim_span("p", "c", 4).state == "disabled"
         with pytest.raises(UnknownProc):
-            Desk(hr).claim_span("nobody", "d", 4)
+            StoreOps(hr).procs.claim_span("nobody", "d", 4)
 
 
 def _ack_part(hr: Any, claim: Any, last: Any, *entry: Any) -> Any:
     entries = [entry] if entry else []
     call = prepare(entries, max_body=1000, with_digest=True).call
-    return Desk(hr).ack_part(claim.proc_name, claim.token, last.id, call)
+    return StoreOps(hr).procs.ack_part(claim.proc_name, claim.token, last.id, call)
 
 
 def _twice(body: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the contracts of queues share: the operations in short words, and a check of counts."""
+"""Helpers of the queue contracts: operations with short names, and a check of the counts."""
 
 from __future__ import annotations
 
@@ -11,64 +11,105 @@ import pytest
 
 from headrace.contract.items import (
     COUNTED,
+    ClaimRequest,
+    ClaimResponse,
     Counts,
-    EndedItem,
+    FinishedItem,
     Outcome,
     PushCall,
     Pushed,
     Settled,
-    Take,
-    Taking,
 )
 from headrace.errors import UnknownItem
 from headrace.model.failures import Failure
-from headrace.model.items import Document, ItemState
-from headrace.model.queues import QueueInfo
+from headrace.model.queues.items import Document, ItemState
+from headrace.model.queues.settings import QueueInfo
 from headrace.testing.contract.base import Contract
-from headrace.testing.faces import BlockingFace
+from headrace.testing.sync_facade import SyncFacade
 
 STATES = COUNTED[:5]
 ALL = 1000
 _numbers = itertools.count(1)
 
 
-class Desk:
-    """The operations of a client's store (or of a transaction), each run at once."""
+class RunningPart:
+    """One part of a store whose operations run immediately."""
+
+    def __init__(self, ops: StoreOps, name: str, part: Any) -> None:
+        self._ops = ops
+        self._name = name
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        build = getattr(self._part, name)
+
+        def run(*args: Any, **options: Any) -> Any:
+            op = build(*args, **options)
+            # The name is that of its event, and the action in log lines: the same on all drivers.
+            assert op.name == f"{self._name}.{name}"
+            return self._ops.run(op)
+
+        return run
+
+
+class StoreOps:
+    """The parts of a client's store, or of a transaction, with operations that run immediately."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.store = (client._inner if isinstance(client, BlockingFace) else client)._store
+        self.store = (client._inner if isinstance(client, SyncFacade) else client)._store
 
-    def __getattr__(self, name: str) -> Any:
-        build = getattr(self.store, name)
+    def __getattr__(self, part: str) -> RunningPart:
+        return RunningPart(self, part, getattr(self.store, part))
 
-        def call(*args: Any) -> Any:
-            if isinstance(self._client, BlockingFace):
-                return self._client._await(self.store.arun(build(*args)))
-            return self.store.run(build(*args))
-
-        return call
+    def run(self, op: Any) -> Any:
+        if isinstance(self._client, SyncFacade):
+            return self._client._await(self.store.arun(op))
+        return self.store.run(op)
 
     def is_woken(self, waiter: Any) -> bool:
-        """Whether a hint came for somebody who waits."""
-        if isinstance(self._client, BlockingFace):
+        """Whether a waiter was notified."""
+        if isinstance(self._client, SyncFacade):
             return bool(self._client._await(waiter.await_hint(1)))
         return bool(waiter.wait(1))
 
 
-class Queue:
-    """One queue of a store, in short words."""
+def slow_answers(hr: Any, monkeypatch: pytest.MonkeyPatch, *modules: str) -> list[float]:
+    """Make every answer of the store take two seconds on the clock of some modules. Return that
+    clock."""
+    store = StoreOps(hr).store
+    run, arun, clock = store.run, store.arun, [100.0]
 
-    def __init__(self, desk: Desk, name: str = "q") -> None:
-        self.desk = desk
+    def slow_run(op: Any) -> Any:
+        answer = run(op)
+        clock[0] += 2
+        return answer
+
+    async def slow_arun(op: Any) -> Any:
+        answer = await arun(op)
+        clock[0] += 2
+        return answer
+
+    monkeypatch.setattr(store, "run", slow_run)
+    monkeypatch.setattr(store, "arun", slow_arun)
+    for module in modules:
+        monkeypatch.setattr(f"headrace.client.{module}.monotonic", lambda: clock[0])
+    return clock
+
+
+class Queue:
+    """One queue of a store, with short method names."""
+
+    def __init__(self, ops: StoreOps, name: str = "q") -> None:
+        self.ops = ops
         self.name = name
 
     def create(self, **changes: Any) -> QueueInfo:
-        info: QueueInfo = self.desk.create_queue(self.name, changes, False)
+        info: QueueInfo = self.ops.queues.create(self.name, changes, False)
         return info
 
     def update(self, **changes: Any) -> QueueInfo:
-        info: QueueInfo = self.desk.update_queue(self.name, changes)
+        info: QueueInfo = self.ops.queues.update(self.name, changes)
         return info
 
     def call(self, *documents: Any, **call: Any) -> PushCall:
@@ -79,7 +120,7 @@ class Queue:
         )
 
     def push(self, *documents: Any, **call: Any) -> Pushed:
-        [pushed] = self.desk.push([self.call(*documents, **call)])
+        [pushed] = self.ops.queues.push([self.call(*documents, **call)])
         assert isinstance(pushed, Pushed)
         return pushed
 
@@ -87,40 +128,42 @@ class Queue:
         return self.push(*documents, mode="upsert", **call)
 
     def fill(self, count: int) -> list[int]:
-        """Push numbered documents in one call; their ids."""
+        """Push numbered documents in one call. Return their ids."""
         return list(self.push(*range(count)).ids)
 
-    def take(self, count: int = 1, *, token: str | None = None, **options: Any) -> Taking:
+    def claim_response(
+        self, count: int = 1, *, token: str | None = None, **options: Any
+    ) -> ClaimResponse:
         token = token or f"token-{next(_numbers)}"
-        taking: Taking = self.desk.claim_items(
-            Take(queue=self.name, token=token, count=count, **options)
+        response: ClaimResponse = self.ops.queues.claim(
+            ClaimRequest(queue=self.name, token=token, count=count, **options)
         )
-        return taking
+        return response
 
     def claim(self, count: int = 1, **options: Any) -> list[ItemState]:
-        return list(self.take(count, **options).items)
+        return list(self.claim_response(count, **options).items)
 
     def claim_one(self, **options: Any) -> ItemState:
         [item] = self.claim(1, **options)
         return item
 
     def claim_all(self) -> list[Any]:
-        """The payloads of all that is due, in the order in which they are handed out."""
+        """The payloads of all due items, in claim order."""
         return payloads(self.claim(ALL))
 
     def settle(self, item: ItemState, kind: str, **outcome: Any) -> Settled:
-        [settled] = self.desk.settle(self.name, [said(item, kind, **outcome)])
+        [settled] = self.ops.queues.settle(self.name, [outcome_of(item, kind, **outcome)])
         assert isinstance(settled, Settled)
         return settled
 
     def end(self, kind: str, **outcome: Any) -> ItemState:
-        """Claim the next item and settle it; the item as it was claimed."""
+        """Claim the next item and settle it. Return the item as it was claimed."""
         item = self.claim_one()
         assert self.settle(item, kind, **outcome).state != "lost"
         return item
 
     def item(self, item: int | str) -> Any:
-        return self.desk.item(self.name, item)
+        return self.ops.queues.item(self.name, item)
 
     def is_gone(self, item: int | str) -> bool:
         try:
@@ -130,50 +173,50 @@ class Queue:
         return False
 
     def in_state(self, state: int) -> list[Any]:
-        found: list[Any] = self.desk.items(self.name, state, 0, ALL)
+        found: list[Any] = self.ops.queues.items(self.name, state, 0, ALL)
         return found
 
-    def dead(self) -> list[EndedItem]:
-        found: list[EndedItem] = self.in_state(-1)
+    def dead(self) -> list[FinishedItem]:
+        found: list[FinishedItem] = self.in_state(-1)
         return found
 
     def errors(self) -> list[Any]:
-        found: list[Any] = self.desk.logged_errors(self.name, None, 2**62, ALL)
+        found: list[Any] = self.ops.queues.logged_errors(self.name, None, 2**62, ALL)
         return found
 
     def counts(self) -> Counts:
-        [backlog] = self.desk.backlogs([self.name], False)
+        [backlog] = self.ops.queues.counts([self.name], False)
         counts: Counts = backlog.counts
         return counts
 
 
 class QueueContract(Contract):
-    """Gives each test a ``desk`` on an empty store, and a queue ``q`` that is not made yet.
+    """Gives each test a ``ops`` on an empty store, and a queue ``q`` that is not made yet.
 
     After each test the running counts of all queues are compared with what is there.
     """
 
     @pytest.fixture
-    def desk(self, hr: Any) -> Iterator[Desk]:
-        desk = Desk(hr)
-        yield desk
-        check_counts(desk)
+    def ops(self, hr: Any) -> Iterator[StoreOps]:
+        ops = StoreOps(hr)
+        yield ops
+        check_counts(ops)
 
     @pytest.fixture
-    def q(self, desk: Desk) -> Queue:
-        return Queue(desk)
+    def q(self, ops: StoreOps) -> Queue:
+        return Queue(ops)
 
 
 def doc(payload: Any = None, **fields: Any) -> Document:
-    """A document; payload, headers and overrides are given as values."""
+    """A document. Payload, headers and overrides are given as values."""
     for name in ("headers", "overrides"):
         if name in fields:
             fields[name] = json(fields[name])
     return Document(payload=json(payload), **fields)
 
 
-def said(item: ItemState, kind: Any, **outcome: Any) -> Outcome:
-    """What the one who claimed an item says of it; a payload is given as a value."""
+def outcome_of(item: ItemState, kind: Any, **outcome: Any) -> Outcome:
+    """An outcome for a claimed item. The payload is given as a value."""
     if "payload" in outcome:
         outcome["payload"] = json(outcome["payload"])
     if isinstance(outcome.get("failure"), str):
@@ -186,8 +229,8 @@ def json(value: Any) -> str:
 
 
 def payload(item: Any) -> Any:
-    """What an item, live or ended, carries."""
-    live = item.item if isinstance(item, EndedItem) else item
+    """The payload of a live or a finished item."""
+    live = item.item if isinstance(item, FinishedItem) else item
     return msgspec.json.decode(live.payload)
 
 
@@ -196,14 +239,14 @@ def payloads(items: Any) -> list[Any]:
 
 
 def ids(items: Any) -> list[int]:
-    return [item.item.id if isinstance(item, EndedItem) else item.id for item in items]
+    return [item.item.id if isinstance(item, FinishedItem) else item.id for item in items]
 
 
-def check_counts(desk: Desk) -> None:
-    """The running counts are what counting gives, in every queue."""
-    running, computed = desk.backlogs(None, False), desk.backlogs(None, True)
+def check_counts(ops: StoreOps) -> None:
+    """In every queue, the running counts equal the computed ones."""
+    running, computed = ops.queues.counts(None, False), ops.queues.counts(None, True)
     for before, after in zip(running, computed, strict=True):
         for name in STATES:
             assert getattr(before.counts, name) == getattr(after.counts, name), (before, after)
-        found = [len(desk.items(before.queue, state, 0, ALL)) for state in (0, 1, 2, 3, -1)]
+        found = [len(ops.queues.items(before.queue, state, 0, ALL)) for state in (0, 1, 2, 3, -1)]
         assert found == [getattr(after.counts, name) for name in STATES]

@@ -1,4 +1,4 @@
-"""How newer content in a channel takes the place of older."""
+"""How newer content in a channel replaces older content."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from headrace.model.items import Document, State
-from headrace.model.keyvalues import KeyValues
-from headrace.model.queries import Query
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.queries import Query
+from headrace.model.queues.items import Document, State
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.queue_base import (
     Queue,
     QueueContract,
     doc,
+    outcome_of,
     payload,
     payloads,
-    said,
 )
 
 A, B = (KeyValues.of({"name": name}).form for name in "ab")
@@ -35,7 +35,7 @@ def of(payload: Any, *, updateable: bool | None = None, **fields: Any) -> Docume
 
 
 def waiting(q: Queue) -> list[Any]:
-    """What waits, in the order of the line."""
+    """The pending payloads, in the order of the line."""
     found = q.in_state(State.PENDING)
     return payloads(sorted(found, key=lambda item: item.position))
 
@@ -48,7 +48,7 @@ class ChannelUpdateContract(QueueContract):
         q.create(discipline="fifo", reject_delay=0)
 
     def test_newer_content_replaces_the_last_in_line(self, q: Queue, clock: FakeClock) -> None:
-        """The id and the place stay, all else is the newer one's."""
+        """The id and the place stay. Everything else comes from the newer document."""
         [id] = q.push(of(1, updateable=True, headers={"a": "1"}, priority=5)).ids
         q.push(doc("other"))
         clock.advance(1)
@@ -61,7 +61,8 @@ class ChannelUpdateContract(QueueContract):
         assert waiting(q) == [2, "other"]
 
     def test_the_existing_item_decides(self, q: Queue) -> None:
-        """A newcomer that may not be updated replaces one that may, and stays from then on."""
+        """A document that may not be updated can replace an item that may. From then on the item
+        stays."""
         q.push(of(1, updateable=True))
         assert q.push(of(2)).notes != ()
         assert q.push(of(3, updateable=True)).notes == ()
@@ -69,29 +70,29 @@ class ChannelUpdateContract(QueueContract):
         assert waiting(q) == [2, 4]
 
     @pytest.mark.parametrize("flag", [None, False])
-    def test_nothing_is_replaced_unless_it_says_so(self, q: Queue, flag: bool | None) -> None:
-        """An upsert of a subject is another thing: there silence is consent."""
+    def test_only_items_that_allow_it_are_replaced(self, q: Queue, flag: bool | None) -> None:
+        """An upsert of a subject is different: it replaces unless the item forbids it."""
         q.push(of(1, updateable=flag))
         assert q.push(of(2, updateable=True)).notes == ()
         assert waiting(q) == [1, 2]
 
     def test_only_the_last_is_replaced(self, q: Queue) -> None:
-        """One with something behind it never is."""
+        """An item with another one behind it is never replaced."""
         q.push(of(1, updateable=True))
         q.push(of(2, subject="s"))
         q.push(of(3))
         assert waiting(q) == [1, 2, 3]
 
     def test_other_channels_and_subjects_are_left_alone(self, q: Queue) -> None:
-        """The rule is about items without a subject, in one channel."""
+        """The rule concerns items without a subject, within one channel."""
         q.push(of(1, updateable=True), of(2, updateable=True, key_values=B), doc(3))
         q.push(of(4, subject="s"), doc(5))
         assert waiting(q) == [1, 2, 3, 4, 5]
         q.push(of(6, key_values=B))
         assert waiting(q) == [1, 6, 3, 4, 5]
 
-    def test_what_is_out_or_planned_is_left_alone(self, q: Queue) -> None:
-        """It does not stand in line."""
+    def test_items_in_flight_or_planned_are_left_alone(self, q: Queue) -> None:
+        """They are not in line."""
         q.push(of(1, updateable=True))
         item = q.claim_one()
         q.push(of(2, updateable=True, delay=1000))
@@ -101,13 +102,13 @@ class ChannelUpdateContract(QueueContract):
         assert payload(q.item(item.id)) == 1
 
     def test_within_one_push(self, q: Queue) -> None:
-        """Document by document, as if they had come one after the other."""
+        """The documents of a push are processed one by one, as if pushed one after the other."""
         pushed = q.push(*[of(n, updateable=True) for n in range(4)], of(4), of(5))
         assert len(set(pushed.ids)) == 2
         assert [note.index for note in pushed.notes] == [1, 2, 3, 4]
         assert waiting(q) == [4, 5]
 
-    def test_an_item_that_failed_starts_anew(self, q: Queue) -> None:
+    def test_replaced_content_resets_the_attempts(self, q: Queue) -> None:
         """The newer content has not failed yet."""
         q.push(of(1, updateable=True))
         q.end("reject", failure="no")
@@ -117,14 +118,14 @@ class ChannelUpdateContract(QueueContract):
         assert (payload(item), item.attempts, item.error) == (2, 0, None)
 
     def test_replaced_content_goes_to_a_topic(self, q: Queue, hr: Any) -> None:
-        """Where the queue says so."""
+        """If the queue has a setting for it."""
         q.update(keep_superseded="old")
         q.push(of(1, updateable=True), of(2, updateable=True))
         q.push(of(3))
         assert [record.body["payload"] for record in hr.range("old")] == [1, 2]
 
     @pytest.mark.parametrize("way", ["reject", "lease"])
-    @pytest.mark.parametrize("position", ["front", "back"])
+    @pytest.mark.parametrize("position", ["front", "back", None])
     @pytest.mark.parametrize("own", [True, False])
     @pytest.mark.parametrize("behind", [None, True, False])
     def test_the_table_of_failures(
@@ -132,12 +133,13 @@ class ChannelUpdateContract(QueueContract):
         q: Queue,
         clock: FakeClock,
         way: str,
-        position: str,
+        position: str | None,
         own: bool,
         behind: bool | None,
     ) -> None:
-        """Each cell: a failed item comes back, or what is newer stands for it."""
-        q.push(of("failed", updateable=own, overrides={"retry_position": position}))
+        """For each combination, the failed item returns, or newer content replaces it."""
+        where = {} if position is None else {"retry_position": position}
+        q.push(of("failed", updateable=own, overrides=where))
         item = q.claim_one(lease_ms=1000)
         if behind is not None:
             q.push(of("newer", updateable=behind))
@@ -148,26 +150,26 @@ class ChannelUpdateContract(QueueContract):
             assert answer == ("dropped" if is_dropped else "pending")
         else:
             clock.advance(1)
-            assert q.desk.expire_leases("q", 9) == [item.id]
+            assert q.ops.queues.expire_leases("q", 9) == [item.id]
         line = ["failed"] if behind is None else ["newer"]
         if behind is not None and not is_dropped:
-            # A lease that ran out gives the item back to its old place, wherever it retries.
-            is_first = position == "front" or way == "lease"
+            # By default, an expired lease returns the item to its old place.
+            is_first = position == "front" or (position is None and way == "lease")
             line = ["failed", "newer"] if is_first else ["newer", "failed"]
         assert waiting(q) == line
         after = q.counts()
         assert after.dropped - before.dropped == is_dropped
         assert after.errors - before.errors == 1
 
-    def test_an_item_with_all_its_attempts_is_dead(self, q: Queue) -> None:
-        """Whatever waits: dead letters are kept."""
+    def test_an_item_without_attempts_left_dies(self, q: Queue) -> None:
+        """Newer content does not matter: dead letters are kept."""
         q.push(of(1, updateable=True, overrides={"max_attempts": 1, "retry_position": "front"}))
         item = q.claim_one()
         q.push(of(2))
         assert q.settle(item, "reject").state == "dead"
 
     def test_only_failures_are_dropped(self, q: Queue) -> None:
-        """Not what is handed back, nor what shall come again, nor what has a subject."""
+        """Released items, rescheduled items and items with a subject are kept."""
         front = {"retry_position": "front", **UPDATEABLE}
         for kind in ("release", "reschedule"):
             q.push(of(kind, overrides=front))
@@ -180,19 +182,21 @@ class ChannelUpdateContract(QueueContract):
         q.push(of("newer"))
         assert q.settle(item, "reject").state == "pending"
 
-    def test_several_that_fail_at_once(self, q: Queue) -> None:
-        """The later ones find the earlier in line."""
+    def test_several_failures_in_one_call(self, q: Queue) -> None:
+        """The later ones find the earlier ones in line."""
         q.push(of(1), of(2, updateable=True))
         one, two = q.claim(2)
         q.push(of(3))
         three = q.claim_one()
-        answers = q.desk.settle("q", [said(item, "reject") for item in (one, two, three)])
-        # What may be updated is the last in line when the third comes back.
+        answers = q.ops.queues.settle(
+            "q", [outcome_of(item, "reject") for item in (one, two, three)]
+        )
+        # An item that may be updated is the last in line when the third item returns.
         assert [answer.state for answer in answers] == ["pending", "pending", "dropped"]
         assert waiting(q) == [1, 2]
 
-    def test_what_gave_way_goes_to_a_topic(self, q: Queue, hr: Any) -> None:
-        """Like all that is replaced."""
+    def test_dropped_content_goes_to_a_topic(self, q: Queue, hr: Any) -> None:
+        """Like all content that is replaced."""
         q.update(keep_superseded="old")
         q.push(of(1, overrides={"retry_position": "front", **UPDATEABLE}))
         item = q.claim_one()

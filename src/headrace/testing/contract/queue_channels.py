@@ -1,4 +1,4 @@
-"""What channels inside a queue promise."""
+"""The guarantees of channels inside a queue."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from headrace.contract.items import ChannelRow, Deleted, Take
+from headrace.contract.items import ChannelRow, ClaimRequest, Deleted
 from headrace.core.where import where
 from headrace.errors import UnknownQueue
-from headrace.model.items import Document, State
-from headrace.model.keyvalues import KeyValues
-from headrace.model.queries import Query
-from headrace.model.queues import Discipline
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.queries import Query
+from headrace.model.queues.items import Document, State
+from headrace.model.queues.settings import Discipline
 from headrace.testing.clocks import FakeClock
-from headrace.testing.contract.base import Connect
+from headrace.testing.contract.base import Connect, needs
 from headrace.testing.contract.queue_base import (
-    Desk,
     Queue,
     QueueContract,
+    StoreOps,
     doc,
     ids,
+    outcome_of,
     payload,
     payloads,
-    said,
 )
 
 EVERY = Query().form
@@ -41,22 +41,24 @@ def of(channel: dict[str, Any], payload: Any = None, **fields: Any) -> Document:
 
 
 def fair(q: Queue, count: int, **options: Any) -> list[Any]:
-    """The payloads that a fair claim on all channels gets."""
+    """The payloads that a fair claim on all channels returns."""
     return payloads(q.claim(count, **{"select": EVERY, **options}))
 
 
 def rows(q: Queue, select: str | None = None) -> list[tuple[str, int, int]]:
-    """The channels: the value of their only key, what waits and what is out."""
-    found: list[ChannelRow] = q.desk.channels(q.name, select, "", 1000)
+    """The channels, as the value of their only key, the number of pending items and the number in
+    flight."""
+    found: list[ChannelRow] = q.ops.channels.list(q.name, select, "", 1000)
     values = [(next(iter(KeyValues.read(row.key_values).plain.values())), row) for row in found]
     return [(str(value), row.waiting, row.active) for value, row in values]
 
 
 class ChannelContract(QueueContract):
-    """Lines inside a queue, each named by key-values."""
+    """Channels are lines inside a queue, each named by key-values."""
 
-    def test_a_push_makes_the_channel_and_its_last_item_takes_it_away(self, q: Queue) -> None:
-        """Nobody creates or removes channels."""
+    @needs("channels")
+    def test_a_channel_exists_while_it_has_items(self, q: Queue) -> None:
+        """Callers neither create nor delete empty channels."""
         q.push(of(A, 1), of(A, 2), of(B, 3), doc(4))
         assert rows(q) == [("a", 2, 0), ("b", 1, 0)]
         one, two = q.claim(2, select=where(name="a").form)
@@ -66,9 +68,10 @@ class ChannelContract(QueueContract):
         q.settle(two, "complete")
         assert rows(q) == [("b", 1, 0)]
 
+    @needs("channels")
     def test_an_item_knows_its_channel_for_life(self, q: Queue, clock: FakeClock) -> None:
-        """Claimed, looked at, rejected, dead and alive again."""
-        q.create(dead_threshold=2, reject_delay=1)
+        """Claimed, inspected, rejected, dead and retried."""
+        q.create(max_attempts=2, reject_delay=1)
         [id] = q.push(of(A, 1)).ids
         assert q.item(id).key_values == form(A)
         assert q.claim_one().key_values == form(A)
@@ -78,53 +81,60 @@ class ChannelContract(QueueContract):
         assert item.key_values == form(A)
         assert q.settle(item, "reject").state == "dead"
         assert (q.item(id).item.key_values, rows(q)) == (form(A), [])
-        q.desk.retry_item("q", id)
+        q.ops.queues.retry_item("q", id)
         assert rows(q) == [("a", 1, 0)]
         assert ids(q.claim(1, select=EVERY)) == [id]
 
     def test_the_first_channel_changes_the_version(self, q: Queue) -> None:
-        """Claims go another way from then on; a queue says that it has channels."""
+        """Claims use another path from then on. The queue reports that it has channels."""
         q.push(1)
-        before = q.desk.queue_info("q")
+        before = q.ops.queues.info("q")
         q.push(of(A, 2))
-        after = q.desk.queue_info("q")
+        after = q.ops.queues.info("q")
         q.push(of(B, 3))
         assert (before.has_channels, after.has_channels) == (False, True)
-        assert after.version == before.version + 1 == q.desk.queue_info("q").version
-        assert q.take(version=before.version).state == "stale"
+        assert after.version == before.version + 1 == q.ops.queues.info("q").version
+        assert q.claim_response(version=before.version).state == "stale"
 
-    def test_a_claim_under_the_version_that_the_first_channel_made(
+    def test_the_first_channels_of_one_push_change_the_version_once(self, q: Queue) -> None:
+        """Also where later documents of the push replace earlier ones, or join their channel."""
+        before = q.create().version
+        moved = of(A, 3, subject="s")
+        q.upsert(1, doc(2, subject="s"), moved, of(A, 4))
+        assert q.ops.queues.info("q").version == before + 1
+
+    def test_a_claim_with_the_version_of_the_first_channel(
         self, q: Queue, connect: Connect
     ) -> None:
-        """It gets what is there, also from a client that knew the queue before it had channels."""
+        """It returns all items, even to a client that cached the queue before it had channels."""
         q.push(1)
         assert payloads(q.claim(9)) == [1]
-        Queue(Desk(connect())).push(of(A, 2))
-        assert payloads(q.claim(9, version=q.desk.queue_info("q").version)) == [2]
+        Queue(StoreOps(connect())).push(of(A, 2))
+        assert payloads(q.claim(9, version=q.ops.queues.info("q").version)) == [2]
 
-    def test_what_is_selected_is_handed_out(self, q: Queue) -> None:
-        """And nothing else: not other channels, nor what is in none."""
+    def test_a_claim_returns_selected_channels_only(self, q: Queue) -> None:
+        """Neither other channels nor items in no channel."""
         linux, mac = {"os": "linux", "n": 1}, {"os": "mac", "n": 2}
         q.push(doc(0), of(mac, 1), of(linux, 2), of(mac, 3), of({"os": "linux"}, 4))
         assert sorted(payloads(q.claim(10, select=LINUX))) == [2, 4]
-        assert q.take(10, select=LINUX).state == "empty"
+        assert q.claim_response(10, select=LINUX).state == "empty"
         assert payloads(q.claim(10, select=where(n__lt=5).form)) == [1, 3]
         assert payloads(q.claim(10)) == [0]
 
-    def test_a_claim_that_selects_nothing_takes_the_line(self, q: Queue) -> None:
+    def test_a_claim_without_a_selection_follows_the_line(self, q: Queue) -> None:
         """As if there were no channels."""
         q.push(of(A, 0), of(B, 1), doc(2), of(A, 3))
         assert q.claim_all() == [0, 1, 2, 3]
         assert fair(q, 5) == []
 
     def test_an_empty_selection_selects_every_channel(self, q: Queue) -> None:
-        """But not what is in none."""
+        """It does not select items in no channel."""
         q.push(of(A, 0), doc(1), of(B, 2))
         assert fair(q, 5) == [0, 2]
 
     @pytest.mark.parametrize("discipline", ["fifo", "lifo", "priority"])
     def test_a_channel_has_the_order_of_its_queue(self, q: Queue, discipline: Discipline) -> None:
-        """First in first out, or as the discipline says."""
+        """First in, first out, or as the discipline says."""
         q.create(discipline=discipline)
         q.push(*[of(A, n, priority=n % 3) for n in range(6)])
         orders = {"fifo": [0, 1, 2, 3, 4, 5], "lifo": [5, 4, 3, 2, 1, 0]}
@@ -132,56 +142,57 @@ class ChannelContract(QueueContract):
         assert fair(q, 2) + fair(q, 4) == wanted
 
     def test_channels_take_turns(self, q: Queue) -> None:
-        """One of each with a quantum of one, whatever came first."""
+        """With a quantum of one, each channel gives one item, whichever was pushed first."""
         q.push(*[of(A, f"a{n}") for n in range(4)], of(B, "b0"), of(C, "c0"), of(B, "b1"))
         got = [fair(q, 1, quantum=1)[0] for _ in range(7)]
         assert got == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
     def test_a_channel_gives_a_quantum_in_its_turn(self, q: Queue) -> None:
-        """Then it stands behind the others."""
+        """Then it moves behind the others."""
         q.push(*[of(A, f"a{n}") for n in range(5)], *[of(B, f"b{n}") for n in range(5)])
         assert fair(q, 4, quantum=2) == ["a0", "a1", "b0", "b1"]
         assert fair(q, 3, quantum=2) == ["a2", "a3", "b2"]
 
-    def test_those_that_have_more_share_the_rest(self, q: Queue) -> None:
-        """A large claim is filled, and no channel gets all of it."""
+    def test_channels_with_more_items_share_the_rest(self, q: Queue) -> None:
+        """A large claim is filled, and no single channel supplies all of it."""
         q.push(*[of(A, f"a{n}") for n in range(20)], of(B, "b0"))
         q.push(*[of(C, f"c{n}") for n in range(20)])
         got = fair(q, 21, quantum=2)
         assert len(got) == 21
         assert [sum(item[0] == name for item in got) for name in "abc"] == [10, 1, 10]
 
-    def test_a_long_channel_does_not_hold_up_short_ones(self, q: Queue) -> None:
-        """However many it has."""
+    def test_a_long_channel_does_not_delay_short_ones(self, q: Queue) -> None:
+        """Its length does not matter."""
         q.push(*[of(A, "long") for _ in range(200)])
         for n in range(20):
             q.push(of({"name": f"short{n}"}, "short"))
         got = [item for _ in range(3) for item in fair(q, 10, quantum=5)]
         assert got.count("short") == 20
 
-    def test_a_new_channel_stands_behind_the_others(self, q: Queue) -> None:
-        """New ones all the time do not starve the old."""
+    def test_a_new_channel_queues_behind_the_others(self, q: Queue) -> None:
+        """A stream of new channels does not starve the old ones."""
         q.push(of(A, "a0"), of(A, "a1"), of(B, "b0"))
         assert fair(q, 1, quantum=1) == ["a0"]
         q.push(of(C, "c0"))
         assert fair(q, 3, quantum=1) == ["b0", "a1", "c0"]
 
-    def test_a_channel_that_was_empty_stands_behind_the_others(self, q: Queue) -> None:
-        """It has lost its turn when its last item left the line, however that left."""
+    def test_a_channel_that_was_empty_queues_behind_the_others(self, q: Queue) -> None:
+        """It lost its turn when its last item left the line, for whatever reason."""
         q.push(of(A, "a0"), of(B, "b0"), of(C, "c0"))
         assert fair(q, 1) == ["a0"]
         [id] = q.push(of(A, "a1")).ids
-        q.desk.cancel_item("q", q.desk.items("q", State.PENDING, 0, 1)[0].id)
+        q.ops.queues.cancel_item("q", q.ops.queues.items("q", State.PENDING, 0, 1)[0].id)
         q.push(of(B, "b1"))
         assert id
         assert fair(q, 3, quantum=1) == ["c0", "a1", "b1"]
 
-    def test_what_comes_back_takes_part(self, q: Queue, clock: FakeClock) -> None:
-        """Released, rejected until its time, left by a worker that died, planned."""
-        q.create(reject_delay=5, lock_duration=60)
+    def test_returned_items_take_part(self, q: Queue, clock: FakeClock) -> None:
+        """Items that were released, rejected with a delay, abandoned by a dead worker, or
+        planned."""
+        q.create(reject_delay=5, lease=60)
         q.push(of(A, "released"), of(B, "rejected"), of(C, "lost"), of(A, "later", delay=10_000))
         released, rejected, _ = q.claim(3, select=EVERY)
-        assert q.take(1, select=EVERY).next_due == clock.now + 10_000
+        assert q.claim_response(1, select=EVERY).next_due == clock.now + 10_000
         q.settle(released, "release")
         assert fair(q, 5) == ["released"]
         assert q.settle(rejected, "reject").state == "planned"
@@ -192,16 +203,17 @@ class ChannelContract(QueueContract):
         clock.advance(50)
         assert "lost" in fair(q, 5)
 
+    @needs("channels")
     @pytest.mark.parametrize("is_registered", [False, True])
     @pytest.mark.parametrize("is_first", [False, True])
-    def test_what_becomes_due_takes_part_in_a_query(
+    def test_due_items_are_found_by_a_query(
         self, q: Queue, clock: FakeClock, is_registered: bool, is_first: bool
     ) -> None:
-        """By the first claim after its time, although nothing else is in its channel."""
+        """The first claim after their time finds them, even if their channel was empty before."""
         not_c = where(name__ne="c").form
         q.push(of(B, "later", delay=1000), of(C, "never", delay=1000))
         if is_registered:
-            q.desk.register_selection("q", not_c)
+            q.ops.channels.register_selection("q", not_c)
         if not is_first:
             q.push(of(A, "now"))
             assert payloads(q.claim(2, select=not_c)) == ["now"]
@@ -209,7 +221,7 @@ class ChannelContract(QueueContract):
         assert payloads(q.claim(2, select=not_c)) == ["later"]
 
     def test_the_order_of_the_line(self, q: Queue) -> None:
-        """The oldest first, or by priority, whichever channel it is in."""
+        """The oldest item first, or by priority, across channels."""
         q.create(discipline="priority")
         q.push(*[of(A, f"a{n}") for n in range(3)], of(B, "b0"), of(C, "c0", priority=1), doc("x"))
         not_c = where(name__ne="c").form
@@ -217,31 +229,31 @@ class ChannelContract(QueueContract):
         assert payloads(q.claim(9, select=not_c, order="line")) == ["a1", "a2", "b0"]
 
     def test_selected_items_behind_many_others(self, q: Queue) -> None:
-        """They are found however many stand before them, in both orders."""
+        """A claim finds them however many others are before them, in both orders."""
         for start in range(0, 600, 100):
             q.push(*[of({"os": "mac", "n": n}, n) for n in range(start, start + 100)])
         q.push(of({"os": "linux"}, "a"), of({"os": "linux"}, "b"))
         assert payloads(q.claim(1, select=LINUX)) == ["a"]
         assert payloads(q.claim(1, select=LINUX, order="line")) == ["b"]
 
-    def test_a_strict_channel_hands_out_one_at_a_time(self, q: Queue) -> None:
-        """Whoever asks, and however."""
+    def test_a_strict_channel_has_one_item_in_flight(self, q: Queue) -> None:
+        """This holds for every client and every kind of claim."""
         q.create(serial=True)
         q.push(of(A, "a0"), of(A, "a1"), of(B, "b0"), doc("x"), doc("y"))
         a, b = q.claim(10, select=EVERY)
         assert payloads([a, b]) == ["a0", "b0"]
-        assert q.take(10, select=EVERY).state == "empty"
-        assert q.take(10, select=EVERY, order="line").state == "empty"
+        assert q.claim_response(10, select=EVERY).state == "empty"
+        assert q.claim_response(10, select=EVERY, order="line").state == "empty"
         assert q.claim_all() == ["x", "y"]
         q.settle(b, "complete")
         assert fair(q, 9) == []
         q.settle(a, "complete")
         assert q.claim_all() == ["a1"]
 
-    def test_a_strict_channel_waits_for_what_returns_to_its_place(
+    def test_a_strict_channel_waits_for_an_item_that_keeps_its_place(
         self, q: Queue, clock: FakeClock
     ) -> None:
-        """Not for what went to the back."""
+        """It does not wait for an item that moved to the back."""
         q.create(serial=True, reject_delay=5)
         front = {"retry_position": "front"}
         q.push(of(A, "a0", overrides=front), of(A, "a1"), of(B, "b0"), of(B, "b1"))
@@ -251,47 +263,52 @@ class ChannelContract(QueueContract):
         clock.advance(5)
         assert fair(q, 9) == ["a0"]
 
-    def test_a_settled_item_of_a_strict_channel_wakes_who_waits(self, q: Queue, desk: Desk) -> None:
-        """Only then is there something for them."""
+    def test_a_settled_item_of_a_strict_channel_wakes_waiters(
+        self, q: Queue, ops: StoreOps
+    ) -> None:
+        """Only then does the channel have a claimable item."""
         q.create(serial=True)
         q.push(of(A, 0), of(A, 1))
         [item] = q.claim(1, select=EVERY)
-        waiter = desk.store.waiter("queue/q")
+        waiter = ops.store.waiter("queue/q")
         try:
             q.settle(item, "complete")
-            assert desk.is_woken(waiter)
+            assert ops.is_woken(waiter)
         finally:
             waiter.close()
         assert fair(q, 1) == [1]
 
-    def test_a_new_channel_wakes_who_waits(self, q: Queue, desk: Desk) -> None:
-        """Whoever waits for a selection sees channels that come later."""
+    def test_a_new_channel_wakes_waiters(self, q: Queue, ops: StoreOps) -> None:
+        """A waiter with a selection sees channels that are created later."""
         q.create()
-        waiter = desk.store.waiter("queue/q")
+        waiter = ops.store.waiter("queue/q")
         try:
-            assert q.take(1, select=LINUX).state == "empty"
+            assert q.claim_response(1, select=LINUX).state == "empty"
             q.push(of({"os": "linux"}, 1))
-            assert desk.is_woken(waiter)
+            assert ops.is_woken(waiter)
         finally:
             waiter.close()
         assert payload(q.claim_one(select=LINUX)) == 1
 
-    def test_subjects_are_the_queues(self, q: Queue) -> None:
-        """One live item per subject, whichever channel; an upsert moves it to its own."""
+    @needs("channels")
+    def test_subjects_are_unique_across_channels(self, q: Queue) -> None:
+        """One live item per subject in the queue. An upsert moves the item to its own channel."""
         q.push(of(A, 0), of(A, 1, subject="s"), of(B, 2))
         assert q.push(of(B, 3, subject="s")).notes[0].reason == "exists"
         q.push(of(B, 4, subject="s"), mode="upsert")
         assert rows(q) == [("a", 1, 0), ("b", 2, 0)]
         assert fair(q, 9) == [0, 2, 4]
 
-    def test_an_upsert_takes_an_item_out_of_its_channel(self, q: Queue) -> None:
-        """Its last one: then the channel is gone."""
+    @needs("channels")
+    def test_an_upsert_moves_the_last_item_of_a_channel(self, q: Queue) -> None:
+        """The old channel no longer exists then."""
         q.push(of(A, 1, subject="s"))
         q.push(doc(2, subject="s"), mode="upsert")
         assert (rows(q), fair(q, 9), q.claim_all()) == ([], [], [2])
 
+    @needs("channels")
     def test_a_successor_goes_to_its_channel(self, q: Queue) -> None:
-        """When the claim ends."""
+        """It moves there when the claim ends."""
         q.push(of(A, 1, subject="s"))
         item = q.claim_one()
         q.push(of(B, 2, subject="s"), mode="upsert", while_active="next")
@@ -299,112 +316,121 @@ class ChannelContract(QueueContract):
         q.settle(item, "complete")
         assert (rows(q), fair(q, 9)) == ([("b", 1, 0)], [2])
 
-    def test_a_dropped_queue_may_get_its_first_channel(self, q: Queue, desk: Desk) -> None:
-        """From what waited behind an item in flight. A queue of that name knows of it, and its
-        version is one that nobody has seen."""
+    @needs("channels")
+    def test_a_dropped_queue_may_get_its_first_channel(self, q: Queue, ops: StoreOps) -> None:
+        """The successor of an item in flight may bring it. A queue created again under that name
+        has channels, and its version is one that no client has seen."""
         version = q.create().version
         q.push(doc(1, subject="s"))
         q.claim_one()
         q.push(of(A, 2, subject="s"), mode="upsert", while_active="next")
-        desk.drop_queue("q", True)
+        ops.queues.drop("q", True)
         found = q.create()
         assert (found.has_channels, found.version) == (True, version + 2)
         assert (rows(q), fair(q, 9)) == ([("a", 1, 0)], [2])
 
-    def test_a_dead_copy_goes_to_the_channel_of_that_name(self, q: Queue, desk: Desk) -> None:
-        """And so does what is moved to another queue."""
-        other = Queue(desk, "other")
+    @needs("channels")
+    def test_a_dead_copy_goes_to_the_channel_of_that_name(self, q: Queue, ops: StoreOps) -> None:
+        """So does an item that is moved to another queue."""
+        other = Queue(ops, "other")
         q.create(dead_to=("other",))
         q.push(of(A, 1))
         q.end("kill")
         assert rows(other) == [("a", 1, 0)]
         assert fair(other, 1) == [1]
 
+    @needs("channels")
     def test_channels_are_listed_by_query(self, q: Queue) -> None:
-        """With what waits and what is out, page by page."""
+        """With the numbers of pending items and items in flight, page by page."""
         q.push(*[of({"n": n}) for n in range(5)], of({"n": 3}), of({"n": 3}, delay=1000))
         q.claim(1, select=where(n=3).form)
         assert rows(q, where(n__gt=2).form) == [("3", 2, 1), ("4", 1, 0)]
-        first = q.desk.channels("q", None, "", 2)
-        rest = q.desk.channels("q", None, first[-1].key_values, 9)
+        first = q.ops.channels.list("q", None, "", 2)
+        rest = q.ops.channels.list("q", None, first[-1].key_values, 9)
         assert [row.key_values for row in first + rest] == [form({"n": n}) for n in range(5)]
 
-    def test_channels_of_an_unknown_queue(self, desk: Desk) -> None:
-        """Are refused like all else."""
+    @needs("channels")
+    def test_channels_of_an_unknown_queue(self, ops: StoreOps) -> None:
+        """The call is refused, like any other on an unknown queue."""
         for build in (
-            lambda: desk.channels("none", None, "", 1),
-            lambda: desk.delete_channels("none", None, 1),
-            lambda: desk.claim_items(Take(queue="none", token="t", count=1, select=EVERY)),
+            lambda: ops.channels.list("none", None, "", 1),
+            lambda: ops.channels.delete("none", None, 1),
+            lambda: ops.queues.claim(ClaimRequest(queue="none", token="t", count=1, select=EVERY)),
         ):
             with pytest.raises(UnknownQueue):
                 build()
 
-    def test_deleted_channels_are_gone_with_all_they_had(self, q: Queue) -> None:
-        """Planned, pending and out; a few at a time; others stay."""
+    @needs("channels")
+    def test_deleting_channels_deletes_their_items(self, q: Queue) -> None:
+        """Planned, pending and claimed items are deleted, some per call. Other channels stay."""
         q.push(of(A, 0), of(A, 1), of(A, 2, delay=1000), of(B, 3, subject="s"), of(C, 4))
         [item] = q.claim(1, select=where(name="a").form)
         not_c = where(name__ne="c").form
-        assert q.desk.delete_channels("q", not_c, 1) == Deleted(1, 3)
-        assert q.desk.delete_channels("q", not_c, 9) == Deleted(1, 1)
-        assert q.desk.delete_channels("q", not_c, 9) == Deleted(0, 0)
+        assert q.ops.channels.delete("q", not_c, 1) == Deleted(1, 3)
+        assert q.ops.channels.delete("q", not_c, 9) == Deleted(1, 1)
+        assert q.ops.channels.delete("q", not_c, 9) == Deleted(0, 0)
         assert rows(q) == [("c", 1, 0)]
         assert fair(q, 9) == [4]
         assert q.is_gone(item.id)
         assert q.push(of(A, 5, subject="s")).notes == ()
 
+    @needs("channels")
     @pytest.mark.parametrize("kind", ["complete", "reject", "release"])
-    def test_who_holds_an_item_of_a_deleted_channel_hears_that_it_is_gone(
+    def test_the_holder_of_an_item_learns_that_its_channel_was_deleted(
         self, q: Queue, kind: str
     ) -> None:
-        """Not merely that it is lost; and nothing of the outcome is written."""
+        """The answer is "deleted", not merely "lost". Nothing of the outcome is written."""
         q.push(of(A, 1), of(B, 2))
         a, b = q.claim(2, select=EVERY)
-        q.desk.delete_channels("q", where(name="a").form, 9)
-        said_a = said(a, kind, pushes=(q.call(9),))
-        answers = q.desk.settle("q", [said_a, said(b, "complete")])
+        q.ops.channels.delete("q", where(name="a").form, 9)
+        said_a = outcome_of(a, kind, pushes=(q.call(9),))
+        answers = q.ops.queues.settle("q", [said_a, outcome_of(b, "complete")])
         assert [(answer.item, answer.state) for answer in answers] == [
             (a.id, "gone"),
             (b.id, "completed"),
         ]
-        assert q.desk.gone_items("q", a.token, [a.id, b.id]) == [a.id]
-        assert q.desk.gone_items("q", "other", [a.id]) == []
+        assert q.ops.channels.deleted_items("q", a.token, [a.id, b.id]) == [a.id]
+        assert q.ops.channels.deleted_items("q", "other", [a.id]) == []
         assert q.settle(b, "complete").state == "lost"
         assert q.claim_all() == []
 
-    def test_it_is_forgotten_after_a_day(self, q: Queue, clock: FakeClock) -> None:
-        """Whoever comes later hears that the item is lost."""
+    @needs("channels")
+    def test_a_deletion_is_remembered_for_a_day(self, q: Queue, clock: FakeClock) -> None:
+        """A later outcome gets the answer "lost"."""
         q.push(of(A, 1))
         item = q.claim_one()
-        q.desk.delete_channels("q", None, 9)
+        q.ops.channels.delete("q", None, 9)
         clock.advance(24 * 3600)
-        q.desk.tend_queue("q", 100)
+        q.ops.queues.maintain("q", 100)
         assert q.settle(item, "complete").state == "lost"
 
-    def test_channels_live_on_after_maintenance(self, q: Queue, clock: FakeClock) -> None:
-        """What has nothing is forgotten, and made again when it is needed."""
+    def test_maintenance_deletes_empty_channels_only(self, q: Queue, clock: FakeClock) -> None:
+        """A deleted channel is created again when it is needed."""
         q.push(of(A, 1), of(B, 2))
         q.settle(q.claim_one(select=where(name="a").form), "complete")
         clock.advance(2 * 24 * 3600)
-        q.desk.tend_queue("q", 100)
+        q.ops.queues.maintain("q", 100)
         q.push(of(A, 3))
         assert fair(q, 9) == [2, 3]
 
     def test_turns_survive_a_change_of_discipline(self, q: Queue) -> None:
-        """Only the order within channels is another."""
+        """Only the order within channels changes."""
         q.create(discipline="fifo")
         q.push(of(A, "a0"), of(A, "a1"), of(B, "b0"), of(B, "b1"), of(A, "a2"))
         assert fair(q, 1, quantum=1) == ["a0"]
         q.update(discipline="lifo")
         assert fair(q, 9) == ["b1", "b0", "a2", "a1"]
 
+    @needs("channels")
     def test_a_queue_dropped_with_its_channels(self, q: Queue) -> None:
-        """Kept data has them again; otherwise nothing is left."""
+        """A queue created again over kept data has its channels again. Otherwise nothing is
+        left."""
         q.push(of(A, 0), of(B, 1))
         q.claim_one(select=where(name="a").form)
-        q.desk.drop_queue("q", True)
+        q.ops.queues.drop("q", True)
         q.create()
         assert sorted(fair(q, 9)) == [0, 1]
-        q.desk.drop_queue("q", False)
+        q.ops.queues.drop("q", False)
         q.create()
         assert (rows(q), fair(q, 9)) == ([], [])
         q.push(of(A, 2))

@@ -1,4 +1,4 @@
-"""What users say of the items they have claimed."""
+"""Outcomes of claimed items through the public client."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import pytest
 
 from headrace.core.documents import Commit, Doc, Push
 from headrace.errors import HeadraceError, InvalidOption, ItemLost, NotConnected
-from headrace.model.items import State
+from headrace.model.queues.items import State
 from headrace.testing.clocks import FakeClock
-from headrace.testing.contract.base import Contract, bodies
+from headrace.testing.contract.base import Contract, bodies, needs
 from headrace.testing.contract.queue_clients import NOON, at
 
 
 class ItemOutcomeContract(Contract):
-    """What is said of claimed items."""
+    """Each outcome of a claimed item."""
 
     @pytest.fixture
     def q(self, hr: Any) -> Any:
-        return hr.queue("q", keep="all", reject_delay=30.0, reschedule_delay=5.0)
+        return hr.queues.create(
+            "q", keep="all", reject_delay=30.0, reschedule_delay=5.0, exist_ok=True
+        )
 
     @pytest.fixture
     def item(self, q: Any) -> Any:
@@ -32,18 +34,19 @@ class ItemOutcomeContract(Contract):
         item.complete(payload={"n": 2})
         ended = q.item("s")
         assert (ended.state, ended.payload, ended.cause) == (State.COMPLETED, {"n": 2}, "completed")
-        assert ended.ended_at == ended.last_iteration == at(clock)
-        assert (ended.iterations, ended.token) == (1, None)
+        assert ended.ended_at == ended.last_settled_at == at(clock)
+        assert (ended.times_settled, ended.token) == (1, None)
 
     def test_reschedule(self, q: Any, item: Any, clock: FakeClock) -> None:
-        """At a time, after a wait, or as the queue says; None is a payload like any other."""
+        """At a time, after a delay, or with the delay of the queue. None is a payload like any
+        other."""
         assert item.reschedule() == at(clock) + timedelta(seconds=5)
         clock.advance(5)
         [again] = q.claim()
         assert again.reschedule(delay="1m", payload=None) == at(clock) + timedelta(minutes=1)
         clock.advance(60)
         [again] = q.claim()
-        assert (again.payload, again.attempts, again.iterations) == (None, 1, 2)
+        assert (again.payload, again.attempts, again.times_settled) == (None, 1, 2)
         assert again.reschedule(at=NOON) == NOON
 
     def test_reject(self, q: Any, item: Any, clock: FakeClock) -> None:
@@ -65,7 +68,7 @@ class ItemOutcomeContract(Contract):
         q.push(1, max_attempts=1)
         [item] = q.claim()
         assert item.reject("bad") is None
-        assert q.dead.show(item.id).cause == "rejected"
+        assert q.dead.get(item.id).cause == "rejected"
 
     def test_kill_and_drop(self, q: Any, item: Any) -> None:
         item.kill("poison")
@@ -81,7 +84,7 @@ class ItemOutcomeContract(Contract):
         assert (again.id, again.attempts) == (item.id, 1)
 
     def test_extend(self, q: Any, item: Any, clock: FakeClock) -> None:
-        """For a time, or for as long as the claim was made for."""
+        """By a given time, or by the lease of the claim."""
         clock.advance(200)
         item.extend()
         clock.advance(299)
@@ -99,7 +102,7 @@ class ItemOutcomeContract(Contract):
             with pytest.raises(InvalidOption):
                 item.extend(lease)
 
-    def test_what_is_settled_is_lost(self, item: Any) -> None:
+    def test_a_settled_item_is_lost_to_its_claim(self, item: Any) -> None:
         item.complete()
         uses = (
             item.complete,
@@ -115,14 +118,15 @@ class ItemOutcomeContract(Contract):
                 use()
             assert (caught.value.queue, caught.value.item) == ("q", item.id)
 
-    def test_what_is_only_looked_at_cannot_be_settled(self, q: Any, item: Any) -> None:
+    def test_an_item_that_was_not_claimed_cannot_be_settled(self, q: Any, item: Any) -> None:
         seen = q.item(item.id)
         assert (seen.state, seen.token, seen.worker) == (State.ACTIVE, None, item.worker)
+        assert not hasattr(seen, "complete")
         with pytest.raises(ItemLost):
-            seen.complete()
+            seen.outcome("complete")
         item.complete()
 
-    def test_what_follows_is_written_with_it(self, hr: Any, item: Any) -> None:
+    def test_follow_ups_are_written_with_the_outcome(self, hr: Any, item: Any) -> None:
         item.complete(
             then=[
                 Commit("done", {"id": item.id}, {"h": "1"}),
@@ -136,20 +140,20 @@ class ItemOutcomeContract(Contract):
         assert hr.queue("mail").items("planned")[0].subject == "ann"
         assert hr.queue("q").item("s").payload == "again"
 
-    def test_one_thing_that_follows_needs_no_list(self, hr: Any, item: Any) -> None:
+    def test_a_single_follow_up_needs_no_list(self, hr: Any, item: Any) -> None:
         item.complete(then=Push("mail", 1))
         assert [found.payload for found in hr.queue("mail").items("pending")] == [1]
 
-    def test_what_follows_a_lost_item_is_not_written(self, hr: Any, q: Any, item: Any) -> None:
+    def test_follow_ups_of_a_lost_item_are_not_written(self, hr: Any, q: Any, item: Any) -> None:
         item.release()
         with pytest.raises(ItemLost):
             item.complete(then=[Commit("done", {}), Push("mail", 1)])
-        assert hr.topics() == []
-        assert [info.name for info in hr.queues()] == ["q"]
+        assert hr.topics.list() == []
+        assert [info.name for info in hr.queues.list()] == ["q"]
 
-    def test_what_cannot_follow_is_refused(self, item: Any) -> None:
+    def test_invalid_follow_ups_are_refused(self, item: Any) -> None:
         wrong: Any
-        for wrong in ([("done", {})], [Commit("done", 5)], [Push("no good", 1)], 5):
+        for wrong in ([("done", {})], [Commit("done", 5)], [Push("no/good", 1)], 5):
             with pytest.raises(HeadraceError):
                 item.complete(then=wrong)
         for options in ({"at": NOON, "delay": 1}, {"delay": -1}):
@@ -163,8 +167,8 @@ class ItemOutcomeContract(Contract):
             item.reject(5)
         item.complete()
 
-    def test_many_are_settled_as_one(self, hr: Any, q: Any) -> None:
-        """One answer each, in order; a lost one takes no other along."""
+    def test_many_items_are_settled_in_one_call(self, hr: Any, q: Any) -> None:
+        """Each has its answer, in order. A lost item affects no other."""
         q.push_many(range(5))
         one, two, three, four, five = q.claim(5)
         two.drop()
@@ -191,6 +195,7 @@ class ItemOutcomeContract(Contract):
         with pytest.raises(InvalidOption):
             q.settle([items[0]])
 
+    @needs("transactions")
     def test_pushes_commits_and_outcomes_are_one_transaction(
         self, hr: Any, q: Any, item: Any
     ) -> None:
@@ -199,7 +204,7 @@ class ItemOutcomeContract(Contract):
             tx.commit("t", {})
             tx.settle("q", [item.outcome("complete")])
             raise ZeroDivisionError
-        assert (hr.topics(), len(hr.queues()), q.stats().active) == ([], 1, 1)
+        assert (hr.topics.list(), len(hr.queues.list()), q.stats().active) == ([], 1, 1)
         with hr.transaction() as tx:
             assert tx.push("new", 1, subject="s").pushed == 1
             assert tx.push_many("new", [2, 3]).pushed == 2

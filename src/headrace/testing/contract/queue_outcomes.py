@@ -1,4 +1,4 @@
-"""What becomes of claimed items."""
+"""Outcomes of claimed items."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from headrace.contract.items import Settled
-from headrace.contract.values import CommitCall, Part
+from headrace.contract.values import CommitCall, CommitPart
 from headrace.errors import UnknownItem, UnknownTopic
-from headrace.model.items import BYTES, JSON, State
+from headrace.model.queues.items import BYTES, JSON, State
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import bodies
 from headrace.testing.contract.queue_base import (
-    Desk,
     Queue,
     QueueContract,
+    StoreOps,
     doc,
     ids,
+    outcome_of,
     payload,
     payloads,
-    said,
 )
 
 KINDS = ["complete", "reschedule", "reject", "kill", "drop", "release"]
@@ -29,14 +29,14 @@ WAITS = ["reschedule", "reject", "release"]
 
 
 def record(topic: str, text: str) -> CommitCall:
-    return CommitCall(parts=(Part(topic, 1, text),))
+    return CommitCall(parts=(CommitPart(topic, 1, text),))
 
 
 class OutcomeContract(QueueContract):
-    """One who holds an item says what became of it, once."""
+    """The holder of an item reports its outcome, once."""
 
     def test_complete_ends_an_item(self, q: Queue) -> None:
-        """Nothing is kept of it unless the queue says so."""
+        """It is deleted unless the queue keeps completed items."""
         [id] = q.fill(1)
         assert q.settle(q.claim_one(), "complete") == Settled(id, "completed")
         with pytest.raises(UnknownItem):
@@ -45,7 +45,7 @@ class OutcomeContract(QueueContract):
 
     @pytest.mark.parametrize("keep", ["all", 60])
     def test_completed_items_can_be_kept(self, q: Queue, clock: FakeClock, keep: Any) -> None:
-        """As they were in the end, and out of the way of those that live."""
+        """As they were at the end, apart from the live items."""
         q.create(keep=keep)
         [id] = q.fill(1)
         clock.advance(1)
@@ -56,10 +56,10 @@ class OutcomeContract(QueueContract):
         assert kept.item.last_iteration == clock.now
         assert (kept.fingerprint, kept.title) == (None, None)
         assert q.item(id) == kept
-        assert q.take().state == "empty"
+        assert q.claim_response().state == "empty"
 
     def test_reschedule_waits_for_a_time(self, q: Queue, clock: FakeClock) -> None:
-        """The same item runs again then, with all its attempts before it."""
+        """The same item runs again then, with all its attempts."""
         [id] = q.fill(1)
         q.end("reject", delay_ms=0, failure="first")
         due = clock.now + 5000
@@ -70,40 +70,40 @@ class OutcomeContract(QueueContract):
         clock.advance(5)
         assert q.claim_one().attempts == 1
 
-    def test_reschedule_waits_for_some_time(self, q: Queue, clock: FakeClock) -> None:
-        """Given with the outcome, else by the queue."""
+    def test_reschedule_waits_for_a_delay(self, q: Queue, clock: FakeClock) -> None:
+        """The delay of the outcome, else that of the queue."""
         q.create(reschedule_delay=2.5)
         q.fill(2)
         first, second = q.claim(2)
         assert q.settle(first, "reschedule", delay_ms=700).due == clock.now + 700
         assert q.settle(second, "reschedule").due == clock.now + 2500
 
-    def test_reschedule_at_once_goes_behind_all(self, q: Queue, clock: FakeClock) -> None:
-        """What is due now waits in line without a detour."""
+    def test_an_immediate_reschedule_goes_to_the_back(self, q: Queue, clock: FakeClock) -> None:
+        """An item that is due now is pending without a detour."""
         [id, *_] = q.fill(3)
         assert q.settle(q.claim_one(), "reschedule") == Settled(id, "pending", clock.now)
         assert q.claim_all() == [1, 2, 0]
 
     def test_kill_ends_an_item_as_dead(self, q: Queue, clock: FakeClock) -> None:
-        """At once, however many attempts it had left."""
+        """Immediately, however many attempts are left."""
         [id] = q.fill(1)
         assert q.settle(q.claim_one(), "kill", failure="hopeless") == Settled(id, "dead")
         [dead] = q.dead()
         assert (dead.item.id, dead.cause, dead.ended_at) == (id, "killed", clock.now)
         assert dead.title == "Rejected: hopeless"
         assert dead.item.iterations == 1
-        assert q.take().state == "empty"
+        assert q.claim_response().state == "empty"
 
     def test_drop_leaves_no_trace(self, q: Queue) -> None:
-        """Also in a queue that keeps everything."""
+        """Not even in a queue that keeps everything."""
         q.create(keep="all")
         [id] = q.fill(1)
         assert q.settle(q.claim_one(), "drop") == Settled(id, "dropped")
         assert q.is_gone(id)
         assert q.counts().total == 0
 
-    def test_release_is_as_if_it_had_not_been_claimed(self, q: Queue, clock: FakeClock) -> None:
-        """No attempt, no iteration, and its old place."""
+    def test_release_undoes_the_claim(self, q: Queue, clock: FakeClock) -> None:
+        """No attempt and no iteration is counted, and the item keeps its old place."""
         [id, *_] = q.fill(3)
         before = q.item(id)
         clock.advance(1)
@@ -116,33 +116,33 @@ class OutcomeContract(QueueContract):
         assert q.claim_all() == [0, 1, 2]
 
     @pytest.mark.parametrize("kind", ["complete", "reschedule", "reject", "kill"])
-    def test_a_payload_can_be_left_behind(self, q: Queue, kind: str) -> None:
-        """A new one replaces the old, with its format; without one the old one stays."""
+    def test_an_outcome_can_replace_the_payload(self, q: Queue, kind: str) -> None:
+        """The new one has its own format. Without one, the old payload stays."""
         q.create(keep="all")
         q.push("old", "older")
         first, second = q.claim(2)
-        q.desk.settle(
+        q.ops.queues.settle(
             "q",
             [
-                said(first, kind, payload={"step": 2}, format=JSON),
-                said(second, kind),
+                outcome_of(first, kind, payload={"step": 2}, format=JSON),
+                outcome_of(second, kind),
             ],
         )
         assert payloads(map(q.item, (first.id, second.id))) == [{"step": 2}, "older"]
 
     def test_a_payload_may_change_its_format(self, q: Queue) -> None:
-        """From JSON to bytes, say."""
+        """For example from JSON to bytes."""
         [id] = q.fill(1)
         item = q.claim_one()
-        outcome = said(item, "reschedule", format=BYTES, payload="aGk=")
-        q.desk.settle("q", [outcome])
+        outcome = outcome_of(item, "reschedule", format=BYTES, payload="aGk=")
+        q.ops.queues.settle("q", [outcome])
         assert (q.item(id).payload, q.item(id).format) == (outcome.payload, BYTES)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_stale_token_changes_nothing(
-        self, hr: Any, desk: Desk, q: Queue, clock: FakeClock, kind: str
+        self, hr: Any, ops: StoreOps, q: Queue, clock: FakeClock, kind: str
     ) -> None:
-        """Another has the item by now: neither the outcome nor what came with it is written."""
+        """Another claim has the item by now. Neither the outcome nor its follow-ups are written."""
         [id] = q.fill(1)
         old = q.claim_one(lease_ms=1000)
         clock.advance(1)
@@ -154,17 +154,17 @@ class OutcomeContract(QueueContract):
             payload="stolen",
             failure="late",
             commits=(record("t", "{}"),),
-            pushes=(Queue(desk, "r").call(1),),
+            pushes=(Queue(ops, "r").call(1),),
         )
         assert settled == Settled(id, "lost")
         assert (q.item(id), q.counts(), q.errors()) == (before, counts, errors)
-        assert [info.name for info in desk.queues("", "", 10)] == ["q"]
+        assert [info.name for info in ops.queues.list("", "", 10)] == ["q"]
         with pytest.raises(UnknownTopic):
-            hr.length("t")
+            hr.topic("t").length()
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_an_outcome_counts_once(self, q: Queue, kind: str) -> None:
-        """Said again, with whatever words, it is lost."""
+        """A second outcome, of any kind, is lost."""
         q.create(keep="all")
         q.fill(1)
         item = q.claim_one()
@@ -173,73 +173,72 @@ class OutcomeContract(QueueContract):
         assert [q.settle(item, other).state for other in KINDS] == ["lost"] * 6
         assert q.counts() == before
 
-    def test_a_late_completion_is_lost(self, desk: Desk, q: Queue, clock: FakeClock) -> None:
-        """A zombie that completes what another has by now, alone or among its own, gets nothing."""
+    def test_a_late_completion_is_lost(self, ops: StoreOps, q: Queue, clock: FakeClock) -> None:
+        """A zombie that completes an item of another claim gets "lost", alone or among its own
+        items."""
         q.fill(2)
         old = q.claim_one(lease_ms=1000)
         clock.advance(1)
         [again, other] = q.claim(2, lease_ms=60_000)
         assert again.id == old.id
         assert q.settle(old, "complete").state == "lost"
-        late = [said(old, "complete"), said(other, "complete")]
-        assert [answer.state for answer in desk.settle("q", late)] == ["lost", "completed"]
+        late = [outcome_of(old, "complete"), outcome_of(other, "complete")]
+        assert [answer.state for answer in ops.queues.settle("q", late)] == ["lost", "completed"]
         assert q.settle(again, "complete").state == "completed"
 
-    def test_an_item_twice_in_one_call_is_settled_once(self, desk: Desk, q: Queue) -> None:
+    def test_an_item_twice_in_one_call_is_settled_once(self, ops: StoreOps, q: Queue) -> None:
         """By the first of the two."""
         q.fill(1)
         item = q.claim_one()
-        answers = desk.settle("q", [said(item, "kill"), said(item, "complete")])
+        answers = ops.queues.settle("q", [outcome_of(item, "kill"), outcome_of(item, "complete")])
         assert [answer.state for answer in answers] == ["dead", "lost"]
 
-    def test_answers_are_in_order_and_do_not_depend_on_each_other(
-        self, desk: Desk, q: Queue
-    ) -> None:
-        """One that is lost does not spoil the others."""
+    def test_answers_are_in_order_and_independent(self, ops: StoreOps, q: Queue) -> None:
+        """A lost item does not affect the others."""
         q.fill(3)
         a, b, c = q.claim(3)
         q.settle(b, "drop")
-        answers = desk.settle("q", [said(c, "complete"), said(b, "complete"), said(a, "kill")])
+        answers = ops.queues.settle(
+            "q", [outcome_of(c, "complete"), outcome_of(b, "complete"), outcome_of(a, "kill")]
+        )
         assert answers == [
             Settled(c.id, "completed"),
             Settled(b.id, "lost"),
             Settled(a.id, "dead"),
         ]
 
-    def test_a_lease_that_is_over_still_settles(self, q: Queue, clock: FakeClock) -> None:
-        """Until somebody ends it: work that was done late is not done twice for nothing."""
+    def test_an_expired_lease_can_still_settle(self, q: Queue, clock: FakeClock) -> None:
+        """Until a write ends it: work that was done late is not done twice for nothing."""
         q.fill(1)
         item = q.claim_one(lease_ms=1000)
         clock.advance(3600)
         assert q.settle(item, "complete").state == "completed"
 
-    def test_a_lease_that_was_ended_settles_nothing(
-        self, desk: Desk, q: Queue, clock: FakeClock
-    ) -> None:
-        """Though nobody else has claimed the item yet."""
+    def test_an_ended_lease_cannot_settle(self, ops: StoreOps, q: Queue, clock: FakeClock) -> None:
+        """Even if nothing has claimed the item yet."""
         q.fill(1)
         item = q.claim_one(lease_ms=1000)
         clock.advance(1)
-        desk.expire_leases("q", 10)
+        ops.queues.expire_leases("q", 10)
         assert q.settle(item, "complete").state == "lost"
 
-    def test_an_item_is_settled_in_its_own_queue(self, desk: Desk, q: Queue) -> None:
-        """The name of another, or of none, finds no claim that stands."""
+    def test_an_item_is_settled_in_its_own_queue(self, ops: StoreOps, q: Queue) -> None:
+        """The name of another queue, or of none, finds no valid claim."""
         q.fill(1)
-        Queue(desk, "r").create()
+        Queue(ops, "r").create()
         item = q.claim_one()
         for other in ("r", "nowhere"):
-            assert Queue(desk, other).settle(item, "complete").state == "lost"
+            assert Queue(ops, other).settle(item, "complete").state == "lost"
         assert q.settle(item, "complete").state == "completed"
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_records_and_items_are_written_with_an_outcome(
-        self, hr: Any, desk: Desk, q: Queue, kind: str
+        self, hr: Any, ops: StoreOps, q: Queue, kind: str
     ) -> None:
         """In one transaction, whatever the outcome is."""
-        q.create(dead_threshold=1)
+        q.create(max_attempts=1)
         q.fill(1)
-        r = Queue(desk, "r")
+        r = Queue(ops, "r")
         q.end(
             kind,
             commits=(record("t", '{"n":1}'), record("u", '{"n":2}')),
@@ -256,20 +255,24 @@ class OutcomeContract(QueueContract):
         assert (payload(item), item.subject) == (2, "s")
         assert item.id != id
 
-    def test_pushes_see_all_items_of_the_call_settled(self, desk: Desk, q: Queue) -> None:
-        """One outcome may push the subject of an item that another one ends."""
+    def test_pushes_see_all_items_of_the_call_settled(self, ops: StoreOps, q: Queue) -> None:
+        """An outcome may push the subject of an item that another outcome of the call ends."""
         q.push(doc(1, subject="a"), doc(2, subject="b"))
         a, b = q.claim(2)
-        desk.settle(
-            "q", [said(a, "complete", pushes=(q.call(doc(3, subject="b")),)), said(b, "complete")]
+        ops.queues.settle(
+            "q",
+            [
+                outcome_of(a, "complete", pushes=(q.call(doc(3, subject="b")),)),
+                outcome_of(b, "complete"),
+            ],
         )
         assert q.claim_all() == [3]
 
     @pytest.mark.parametrize("kind", ENDS)
-    def test_an_item_that_ends_is_followed_by_its_successor(
+    def test_a_finished_item_is_followed_by_its_successor(
         self, q: Queue, clock: FakeClock, kind: str
     ) -> None:
-        """A new item with the same subject, which waits behind all others."""
+        """A new item with the same subject, behind all others."""
         q.create(while_active="next", keep="all")
         q.push(doc("old", subject="s", headers={"a": "1"}), doc("other"))
         item = q.claim_one()
@@ -285,8 +288,8 @@ class OutcomeContract(QueueContract):
 
     @pytest.mark.parametrize("kind", WAITS)
     def test_an_item_that_would_wait_becomes_its_successor(self, q: Queue, kind: str) -> None:
-        """The same item with the newer content, from the beginning; the wait of the outcome is
-        that of content which is no more."""
+        """The same item gets the newer content and all its attempts. The delay of the outcome does
+        not apply to it."""
         q.create(while_active="next")
         [id, _] = q.push(doc("old", subject="s"), doc("other")).ids
         q.end("reject", delay_ms=0, failure="once")
@@ -301,20 +304,20 @@ class OutcomeContract(QueueContract):
         assert q.counts().entered == 2
 
     def test_a_successor_keeps_its_own_time(self, q: Queue, clock: FakeClock) -> None:
-        """The answer says when the item runs, which is when its successor shall."""
+        """The answer says when the item runs: at the time of its successor."""
         q.create(while_active="next")
         q.push(doc("old", subject="s"))
         item = q.claim_one()
         q.upsert(doc("new", subject="s", due=clock.now + 5000))
         assert q.settle(item, "reschedule").due == clock.now + 5000
         clock.advance(4.999)
-        assert q.take().state == "empty"
+        assert q.claim_response().state == "empty"
         clock.advance(0.001)
         assert q.claim_all() == ["new"]
 
-    def test_a_rejection_that_kills_is_followed_too(self, q: Queue) -> None:
-        """The dead item keeps its content, the new one has the newer."""
-        q.create(while_active="next", dead_threshold=1)
+    def test_a_dead_item_is_followed_by_its_successor(self, q: Queue) -> None:
+        """The dead item keeps its content. The new item has the newer content."""
+        q.create(while_active="next", max_attempts=1)
         q.push(doc("old", subject="s"))
         item = q.claim_one()
         q.upsert(doc("new", subject="s"))
@@ -324,7 +327,7 @@ class OutcomeContract(QueueContract):
         assert q.claim_all() == ["new"]
 
     def test_an_abandoned_item_becomes_its_successor(
-        self, desk: Desk, q: Queue, clock: FakeClock
+        self, ops: StoreOps, q: Queue, clock: FakeClock
     ) -> None:
         """The newer content had no part in the crash."""
         q.create(while_active="next")
@@ -332,21 +335,21 @@ class OutcomeContract(QueueContract):
         q.claim_one(lease_ms=1000)
         q.upsert(doc("new", subject="s"))
         clock.advance(1)
-        desk.expire_leases("q", 10)
+        ops.queues.expire_leases("q", 10)
         item = q.item(id)
         assert (payload(item), item.attempts, item.crashes) == ("new", 0, 0)
         assert len(q.errors()) == 1
 
     @pytest.mark.parametrize("kind", WAITS)
-    def test_an_outcome_that_puts_an_item_in_line_wakes_who_waits(
-        self, desk: Desk, q: Queue, kind: str
+    def test_an_outcome_that_makes_an_item_pending_wakes_waiters(
+        self, ops: StoreOps, q: Queue, kind: str
     ) -> None:
-        """It is claimable at once."""
+        """The item is claimable immediately."""
         q.fill(1)
         item = q.claim_one()
-        waiter = desk.store.waiter("queue/q")
+        waiter = ops.store.waiter("queue/q")
         try:
             q.settle(item, kind, delay_ms=0)
-            assert desk.is_woken(waiter)
+            assert ops.is_woken(waiter)
         finally:
             waiter.close()

@@ -1,35 +1,32 @@
-"""What a push promises."""
+"""The guarantees of a push."""
 
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import pytest
 
-from headrace.contract.items import Filter, Note, PushConflict, Pushed
-from headrace.errors import UnknownQueue
-from headrace.model.items import BYTES, Document, ItemState, State
+from headrace.contract.items import ItemFilter, Pushed, PushWarning
+from headrace.model.queues.items import BYTES, Document, ItemState, State
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.queue_base import (
-    Desk,
     Queue,
     QueueContract,
+    StoreOps,
     doc,
     json,
     payload,
-    payloads,
 )
 
-EXISTS = Note(0, "skipped", "exists")
-TAKEN = Note(0, "skipped", "taken")
+EXISTS = PushWarning(0, "skipped", "exists")
+TAKEN = PushWarning(0, "skipped", "taken")
 
 
 class PushContract(QueueContract):
     """Documents become items, each subject at most once."""
 
     def test_each_document_gets_an_id_of_its_own(self, q: Queue) -> None:
-        """In order, and no notes on documents that are simply new."""
+        """In order. New documents have no notes."""
         pushed = q.push("a", "b", "c")
         assert pushed.notes == ()
         assert len(set(pushed.ids)) == 3
@@ -45,12 +42,12 @@ class PushContract(QueueContract):
         assert tuple(item.next_execution for item in items) == due
 
     def test_a_delay_counts_from_the_clock_of_the_store(self, q: Queue, clock: FakeClock) -> None:
-        """So that clients with wrong clocks plan rightly."""
+        """A wrong clock of a client does not matter."""
         [id] = q.push(doc(delay=1500)).ids
         assert q.item(id).next_execution == clock.now + 1500
 
     def test_an_item_is_what_was_pushed(self, q: Queue, clock: FakeClock) -> None:
-        """Content, headers, overrides, subject and priority; nothing has happened to it yet."""
+        """Payload, headers, overrides, subject and priority. Its counters are zero."""
         document = doc(
             {"ü": [1, None, "\n"]},
             subject="order 7/ü'%s",
@@ -75,25 +72,28 @@ class PushContract(QueueContract):
         )
 
     def test_bytes_come_back_as_bytes(self, q: Queue) -> None:
-        """A payload that is not JSON is stored as it is, with its format."""
+        """A payload that is not JSON is stored unchanged, with its format."""
         text = base64.b64encode(bytes(range(256))).decode()
         q.push(Document(payload=text, format=BYTES))
         item = q.claim_one()
         assert (item.payload, item.format) == (text, BYTES)
 
-    def test_a_push_makes_the_queue_with_the_stored_defaults(self, desk: Desk, q: Queue) -> None:
-        """Those of the moment: defaults that change later change no queue."""
-        desk.set_queue_defaults({"lock_duration": 7, "discipline": "lifo"})
+    def test_a_push_creates_the_queue_with_the_stored_defaults(
+        self, ops: StoreOps, q: Queue
+    ) -> None:
+        """Defaults that change later change no existing queue."""
+        ops.queues.set_defaults({"lease": 7, "discipline": "lifo"})
         q.push(1)
-        desk.set_queue_defaults({"lock_duration": 8})
-        settings = desk.queue_info("q").settings
-        assert (settings.lock_duration, settings.discipline) == (7, "lifo")
-        Queue(desk, "r").push(1)
-        assert desk.queue_info("r").settings.lock_duration == 8
+        ops.queues.set_defaults({"lease": 8})
+        settings = ops.queues.info("q").settings
+        assert (settings.lease, settings.discipline) == (7, "lifo")
+        Queue(ops, "r").push(1)
+        assert ops.queues.info("r").settings.lease == 8
 
     @pytest.mark.parametrize("state", ["planned", "pending", "active"])
     def test_a_live_subject_is_skipped(self, q: Queue, state: str) -> None:
-        """Whatever the item does; the id is that of the item, which is not touched."""
+        """In whichever state the item is. The result has the id of the item, which is not
+        changed."""
         [id] = q.push(doc("old", subject="s", delay=9 if state == "planned" else None)).ids
         if state == "active":
             q.claim_one()
@@ -102,28 +102,28 @@ class PushContract(QueueContract):
         assert q.item(id) == before
         assert q.counts().total == 1
 
-    def test_documents_without_a_subject_never_meet(self, q: Queue) -> None:
+    def test_documents_without_a_subject_are_never_skipped(self, q: Queue) -> None:
         """However equal they are."""
         q.push("same", "same")
         q.push("same")
         assert q.claim_all() == ["same"] * 3
 
-    def test_subjects_belong_to_their_queue(self, desk: Desk, q: Queue) -> None:
-        """The same subject elsewhere is another item."""
+    def test_subjects_belong_to_their_queue(self, ops: StoreOps, q: Queue) -> None:
+        """The same subject in another queue is another item."""
         q.push(doc(1, subject="s"))
-        assert Queue(desk, "r").push(doc(2, subject="s")).notes == ()
+        assert Queue(ops, "r").push(doc(2, subject="s")).notes == ()
 
     def test_a_subject_twice_in_one_call_is_one_item(self, q: Queue) -> None:
-        """Documents are taken one by one: the later one finds the earlier."""
+        """Documents are processed one by one: the later one finds the earlier."""
         pushed = q.push(doc(1, subject="s"), doc(2), doc(3, subject="s"))
         assert pushed.ids[0] == pushed.ids[2]
-        assert pushed.notes == (Note(2, "skipped", "exists"),)
+        assert pushed.notes == (PushWarning(2, "skipped", "exists"),)
         assert q.claim_all() == [1, 2]
 
-    def test_calls_are_answered_one_by_one(self, desk: Desk, q: Queue) -> None:
-        """Several calls are one transaction; each has an outcome, in order."""
-        r = Queue(desk, "r")
-        first, second, third = desk.push(
+    def test_calls_are_answered_one_by_one(self, ops: StoreOps, q: Queue) -> None:
+        """Several calls are one transaction. Each has its result, in order."""
+        r = Queue(ops, "r")
+        first, second, third = ops.queues.push(
             [q.call(doc(1, subject="s")), r.call(doc(2, subject="s")), q.call(doc(3, subject="s"))]
         )
         assert first.notes == second.notes == ()
@@ -132,7 +132,7 @@ class PushContract(QueueContract):
 
     @pytest.mark.parametrize("kind", ["complete", "kill", "drop"])
     def test_a_subject_is_free_when_its_item_has_ended(self, q: Queue, kind: str) -> None:
-        """Uniqueness is among live items unless the queue says more."""
+        """By default subjects are unique among live items."""
         q.create(keep="all")
         first = q.push(doc(1, subject="s"))
         q.end(kind)
@@ -141,38 +141,38 @@ class PushContract(QueueContract):
         assert again.ids != first.ids
 
     @pytest.mark.parametrize("kind", ["complete", "kill"])
-    def test_a_subject_can_be_taken_for_ever(
-        self, desk: Desk, q: Queue, clock: FakeClock, kind: str
+    def test_a_subject_can_be_unique_for_ever(
+        self, ops: StoreOps, q: Queue, clock: FakeClock, kind: str
     ) -> None:
-        """Also when nothing of the item is kept; then there is no id to give."""
+        """Even if the item is not kept. The result then has no id."""
         q.create(unique="forever")
         q.push(doc(1, subject="s"))
         q.end(kind)
-        desk.purge_dead("q", Filter(), 10)
+        ops.queues.purge_dead("q", ItemFilter(), 10)
         clock.advance(10**8)
         assert q.push(doc(2, subject="s")) == Pushed((0,), (TAKEN,))
         assert q.counts().total == 0
 
-    def test_a_live_item_goes_before_a_taken_subject(self, q: Queue) -> None:
-        """While the item lives the subject simply exists."""
+    def test_a_live_item_goes_before_a_used_subject(self, q: Queue) -> None:
+        """While the item is live, the result says that it exists."""
         q.create(unique="forever")
         [id] = q.push(doc(1, subject="s")).ids
         assert q.push(doc(2, subject="s")) == Pushed((id,), (EXISTS,))
 
     @pytest.mark.parametrize("unique", ["forever", "window"])
-    def test_what_was_dropped_or_cancelled_frees_its_subject(
-        self, desk: Desk, q: Queue, unique: str
+    def test_a_dropped_or_cancelled_item_frees_its_subject(
+        self, ops: StoreOps, q: Queue, unique: str
     ) -> None:
-        """It is gone without a trace."""
+        """It leaves no trace."""
         q.create(unique=unique)
         q.push(doc(1, subject="s"))
         q.end("drop")
         [id] = q.push(doc(2, subject="s")).ids
-        desk.cancel_item("q", id)
+        ops.queues.cancel_item("q", id)
         assert q.push(doc(3, subject="s")).notes == ()
 
-    def test_a_subject_can_be_taken_for_some_time(self, q: Queue, clock: FakeClock) -> None:
-        """From its push on, and not a millisecond longer."""
+    def test_a_subject_can_be_unique_for_a_window(self, q: Queue, clock: FakeClock) -> None:
+        """The window starts with the push and ends to the millisecond."""
         q.create(unique="window", unique_window=60)
         q.push(doc(1, subject="s"))
         clock.advance(10)
@@ -182,8 +182,8 @@ class PushContract(QueueContract):
         clock.advance(0.001)
         assert q.push(doc(3, subject="s")).notes == ()
 
-    def test_the_window_begins_anew_with_each_item(self, q: Queue, clock: FakeClock) -> None:
-        """Skipped documents do not make it longer."""
+    def test_each_new_item_restarts_the_window(self, q: Queue, clock: FakeClock) -> None:
+        """Skipped documents do not extend it."""
         q.create(unique="window", unique_window=60)
         q.push(doc(1, subject="s"))
         q.end("complete")
@@ -202,8 +202,8 @@ class PushContract(QueueContract):
         clock.advance(3600)
         assert q.push(doc(2, subject="s")).notes == (EXISTS,)
 
-    def test_uses_are_remembered_only_when_asked_for(self, q: Queue) -> None:
-        """What was pushed while subjects were unique among live items only does not count."""
+    def test_subjects_are_remembered_only_if_the_queue_says_so(self, q: Queue) -> None:
+        """Subjects pushed while they were unique among live items only do not count later."""
         q.push(doc(1, subject="s"))
         q.end("complete")
         q.update(unique="forever")
@@ -211,64 +211,11 @@ class PushContract(QueueContract):
         q.end("complete")
         assert q.push(doc(3, subject="s")).notes == (TAKEN,)
 
-    def test_a_key_makes_a_push_count_once(self, q: Queue, clock: FakeClock) -> None:
-        """The second time it writes nothing and has the outcome of the first, whatever became
-        of the items meanwhile."""
-        q.push(doc(1, subject="s"))
-        documents = (doc(2), doc(3, subject="s"))
-        first = q.push(*documents, key="k", digest="d")
-        assert first.notes == (Note(1, "skipped", "exists"),)
-        q.end("complete")
-        clock.advance(3600)
-        assert q.push(*documents, key="k", digest="d") == first
-        assert q.counts().entered == 2
-
-    def test_a_key_with_other_content_is_a_conflict(self, desk: Desk, q: Queue) -> None:
-        """Nothing of that call is written, not even its queue; other calls are not affected."""
-        q.push(1, key="k", digest="d")
-        r, s = Queue(desk, "r"), Queue(desk, "s")
-        conflict, fine = desk.push([r.call(2, key="k", digest="e"), s.call(3)])
-        assert conflict == PushConflict("k")
-        assert payloads([s.item(fine.ids[0])]) == [3]
-        with pytest.raises(UnknownQueue):
-            desk.queue_info("r")
-
-    def test_a_key_twice_in_one_operation_counts_once(self, desk: Desk, q: Queue) -> None:
-        """The later call finds the key of the earlier."""
-        first, again, conflict = desk.push(
-            [
-                q.call(1, key="k", digest="d"),
-                q.call(1, key="k", digest="d"),
-                q.call(2, key="k", digest="e"),
-            ]
-        )
-        assert first == again
-        assert conflict == PushConflict("k")
-        assert q.claim_all() == [1]
-
-    def test_a_key_is_forgotten_after_its_time(self, q: Queue, clock: FakeClock) -> None:
-        """Exactly ``key_ttl_ms`` after it was used."""
-        first = q.push(1, key="k", digest="d", key_ttl_ms=5000)
-        clock.advance(4.999)
-        assert q.push(1, key="k", digest="d", key_ttl_ms=5000) == first
-        clock.advance(0.001)
-        assert q.push(2, key="k", digest="e").ids != first.ids
-        assert q.claim_all() == [1, 2]
-
-    def test_keys_of_pushes_and_of_commits_are_different_things(self, hr: Any, q: Queue) -> None:
-        """The same key may be used for both."""
-        hr.commit("t", {"n": 1}, key="k")
-        q.push(1, key="k", digest="d")
-        hr.commit("u", {"n": 2}, key="l")
-        q.push(2, key="l", digest="d")
-        assert q.claim_all() == [1, 2]
-        assert (hr.length("t"), hr.length("u")) == (1, 1)
-
-    def test_a_push_wakes_who_waits_for_the_queue(self, desk: Desk, q: Queue) -> None:
-        """Whoever waits for ``queue/<name>`` need not look all the time."""
-        waiter = desk.store.waiter("queue/q")
+    def test_a_push_wakes_waiters_of_its_queue(self, ops: StoreOps, q: Queue) -> None:
+        """Waiters for ``queue/<name>`` need not poll."""
+        waiter = ops.store.waiter("queue/q")
         try:
             q.push(1)
-            assert desk.is_woken(waiter)
+            assert ops.is_woken(waiter)
         finally:
             waiter.close()

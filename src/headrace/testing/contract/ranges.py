@@ -1,4 +1,4 @@
-"""Reading topics in every way."""
+"""Reading topics."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from headrace.errors import (
     UnknownSeq,
     UnknownTopic,
 )
-from headrace.model.position import record_id
+from headrace.model.topics.positions import record_id
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Contract, bodies, fill, seqs
-from headrace.testing.contract.queue_base import Desk
+from headrace.testing.contract.queue_base import StoreOps
 
 MALFORMED = ["abc", "-5", "5-", "::1", ":1x", "1-2-3", "5:3", ":-1", ":", " 1", "1\n", "٣", 5, ">"]
 
 
 class RangeContract(Contract):
-    """``range``, ``revrange``, ``iterate`` with every form of end.
+    """``range`` and ``iterate``, in both directions, with every form of end.
 
     Most tests use a topic of three milliseconds T, T+1 and T+2 with the records 0-4, 5-9
     and 10-14.
@@ -31,7 +31,7 @@ class RangeContract(Contract):
 
     @pytest.fixture
     def t0(self, hr: Any, clock: FakeClock) -> int:
-        """Fill topic ``t``; its first timestamp."""
+        """Fill topic ``t``. Return its first timestamp."""
         first = clock.now
         for start in (0, 5, 10):
             hr.commit_many("t", [{"n": n} for n in range(start, start + 5)])
@@ -47,8 +47,8 @@ class RangeContract(Contract):
         assert {record.topic for record in records} == {"t"}
 
     def test_backwards_is_the_reverse(self, hr: Any, t0: int) -> None:
-        assert hr.revrange("t") == hr.range("t")[::-1]
-        assert seqs(hr.revrange("t", limit=1)) == [14]
+        assert hr.range("t", reverse=True) == hr.range("t")[::-1]
+        assert seqs(hr.range("t", limit=1, reverse=True)) == [14]
 
     @pytest.mark.parametrize(
         ("start", "end", "expected"),
@@ -88,7 +88,7 @@ class RangeContract(Contract):
     ) -> None:
         low, high = self._text(start, t0), self._text(end, t0)
         assert seqs(hr.range("t", low, high)) == list(expected)
-        assert seqs(hr.revrange("t", high, low)) == list(expected)[::-1]
+        assert seqs(hr.range("t", high, low, reverse=True)) == list(expected)[::-1]
 
     @pytest.mark.parametrize(
         ("start", "end", "expected"),
@@ -100,7 +100,7 @@ class RangeContract(Contract):
             (":5", None, range(6, 15)),
             ("T+1-7", "T+2-11", range(8, 11)),
             ("T+1-5", "T+1-9", range(6, 9)),
-            # Timestamps are whole milliseconds and stay.
+            # Timestamps are whole milliseconds and stay included.
             ("T+1", "T+1", range(5, 10)),
             ("T+0", ":7", range(7)),
             (":3", "T+1", range(4, 10)),
@@ -115,27 +115,29 @@ class RangeContract(Contract):
     ) -> None:
         low, high = self._text(start, t0), self._text(end, t0)
         assert seqs(hr.range("t", low, high, exclusive=True)) == list(expected)
-        assert seqs(hr.revrange("t", high, low, exclusive=True)) == list(expected)[::-1]
+        assert seqs(hr.range("t", high, low, exclusive=True, reverse=True)) == list(expected)[::-1]
 
     def test_timestamps_work_on_hyphenated_topics(self, hr: Any, clock: FakeClock) -> None:
-        """PipeProc lost the whole-millisecond rule when the name had a hyphen."""
+        """An end is a whole millisecond, also if the name has the hyphen of ids."""
         fill(hr, 3, "my-t")
         assert seqs(hr.range("my-t", end=str(clock.now))) == [0, 1, 2]
-        assert seqs(hr.revrange("my-t", start=str(clock.now))) == [2, 1, 0]
+        assert seqs(hr.range("my-t", start=str(clock.now), reverse=True)) == [2, 1, 0]
 
     def test_timestamps_are_compared_as_numbers(self, hr: Any, t0: int) -> None:
-        """``9`` is long ago, although as text it is beyond ``1518951480106``."""
+        """``9`` is long ago, although as text it sorts after ``1518951480106``."""
         assert len(hr.range("t", start="9")) == 15
         assert hr.range("t", end="9") == []
         assert len(hr.range("t", end="9" * 15)) == 15
 
     @pytest.mark.parametrize("limit", [1, 4, 15, 16, 1000])
-    def test_a_limit_takes_the_first_in_reading_order(self, hr: Any, t0: int, limit: int) -> None:
+    def test_a_limit_returns_the_first_records_in_reading_order(
+        self, hr: Any, t0: int, limit: int
+    ) -> None:
         everything = list(range(15))
         assert seqs(hr.range("t", limit=limit)) == everything[:limit]
-        assert seqs(hr.revrange("t", limit=limit)) == everything[::-1][:limit]
+        assert seqs(hr.range("t", limit=limit, reverse=True)) == everything[::-1][:limit]
         assert seqs(hr.range("t", ":3", ":11", limit=limit)) == everything[3:12][:limit]
-        backwards = hr.revrange("t", ":11", ":3", exclusive=True, limit=limit)
+        backwards = hr.range("t", ":11", ":3", exclusive=True, limit=limit, reverse=True)
         assert seqs(backwards) == everything[4:11][::-1][:limit]
 
     @pytest.mark.parametrize("limit", [None, 0, -1])
@@ -144,7 +146,7 @@ class RangeContract(Contract):
 
     @pytest.mark.parametrize("limit", ["x", 2.5, True], ids=repr)
     def test_a_limit_is_a_whole_number(self, hr: Any, t0: int, limit: Any) -> None:
-        for read in (hr.range, hr.revrange, hr.iterate):
+        for read in (hr.range, hr.iterate):
             with pytest.raises(InvalidOption) as caught:
                 read("t", limit=limit)
             assert caught.value.option == "limit"
@@ -154,7 +156,7 @@ class RangeContract(Contract):
         for read in (
             lambda: hr.range("t", start=end),
             lambda: hr.range("t", end=end),
-            lambda: hr.revrange("t", start=end),
+            lambda: hr.range("t", start=end, reverse=True),
             lambda: hr.iterate("t", end=end),
         ):
             with pytest.raises(InvalidPosition) as caught:
@@ -166,18 +168,18 @@ class RangeContract(Contract):
         for read in (
             lambda: hr.range("t", start=seq),
             lambda: hr.range("t", end=seq),
-            lambda: hr.revrange("t", start=seq),
+            lambda: hr.range("t", start=seq, reverse=True),
         ):
             with pytest.raises(UnknownSeq) as caught:
                 read()
             assert caught.value.code == "invalid_tone_id_search"
             assert caught.value.topic == "t"
 
-    def test_the_end_one_starts_from_is_looked_up_first(self, hr: Any, t0: int) -> None:
+    def test_the_starting_end_is_validated_first(self, hr: Any, t0: int) -> None:
         with pytest.raises(UnknownSeq, match=":77"):
             hr.range("t", ":77", ":88")
         with pytest.raises(UnknownSeq, match=":88"):
-            hr.revrange("t", ":88", ":77")
+            hr.range("t", ":88", ":77", reverse=True)
 
     def test_form_is_checked_before_existence(self, hr: Any) -> None:
         with pytest.raises(InvalidTopicName):
@@ -197,7 +199,7 @@ class RangeContract(Contract):
     def test_iteration_streams_in_pages(
         self, hr: Any, t0: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whatever the size of a page, the records are the same."""
+        """The size of a page does not change the records."""
         for size in (1, 2, 7):
             monkeypatch.setattr(scans, "PAGE_RECORDS", size)
             assert seqs(hr.iterate("t")) == list(range(15))
@@ -210,7 +212,7 @@ class RangeContract(Contract):
     def test_a_page_is_bounded_in_bytes(
         self, hr: Any, t0: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Large records make pages of few; reading goes on all the same."""
+        """Pages of large records have few of them. Reading continues all the same."""
         monkeypatch.setattr(scans, "PAGE_BYTES", 10)
         assert seqs(hr.iterate("t")) == list(range(15))
         assert seqs(hr.iterate("t", reverse=True)) == list(range(15))[::-1]
@@ -225,12 +227,12 @@ class RangeContract(Contract):
             hr.commit("t", {"late": True})
         assert seen == list(range(15))
 
-    def test_a_wrong_call_to_iterate_is_refused_at_once(self, hr: Any) -> None:
-        """Not at the first record, where nobody would look for it."""
+    def test_iterate_validates_its_arguments_immediately(self, hr: Any) -> None:
+        """Not only at the first record."""
         with pytest.raises(InvalidTopicName):
             hr.iterate("no good")
 
-    def test_single_reads_out_of_a_large_batch(self, hr: Any) -> None:
+    def test_single_records_of_a_large_batch(self, hr: Any) -> None:
         fill(hr, 1000)
         for seq in (0, 1, 500, 999, 500):
             [record] = hr.range("t", f":{seq}", f":{seq}")
@@ -242,10 +244,11 @@ class RangeContract(Contract):
         assert bodies(hr.range("t", ":1", ":1")) == [{"n": 1}]
 
     def test_batches_come_as_they_are_stored(self, hr: Any, t0: int) -> None:
-        """Bytes of JSON lines; the first and the last batch may hold more than was asked for."""
+        """As bytes of JSON lines. The first and the last batch may have more records than were
+        asked for."""
         hr.commit("t", {"text": "\u00e4\n"}, headers={"who": "me"})
-        desk = Desk(hr)
-        page = desk.read_stored("t", 7, 15, 100, 10**6)
+        ops = StoreOps(hr)
+        page = ops.topics.read_stored("t", 7, 15, 100, 10**6)
         assert (page.topic, page.first, page.last) == ("t", 7, 15)
         assert [(batch.base_seq, batch.count, batch.ts) for batch in page.batches] == [
             (5, 5, t0 + 1),
@@ -258,14 +261,16 @@ class RangeContract(Contract):
         assert hr.range("t", ":15")[0].headers == {"who": "me"}, "texts are texts again"
 
     def test_a_page_of_stored_batches_keeps_to_its_limits(self, hr: Any, t0: int) -> None:
-        desk = Desk(hr)
-        assert desk.read_stored("t", 3, 14, 4, 10**6).last == 6
-        assert desk.read_stored("t", 3, 14, 100, 1).last == 4, "one batch, however small the page"
-        assert desk.read_stored("t", 3, 99, 100, 10**6).last == 14
+        ops = StoreOps(hr)
+        assert ops.topics.read_stored("t", 3, 14, 4, 10**6).last == 6
+        assert ops.topics.read_stored("t", 3, 14, 100, 1).last == 4, (
+            "one batch, however small the page"
+        )
+        assert ops.topics.read_stored("t", 3, 99, 100, 10**6).last == 14
         with pytest.raises(UnknownSeq):
-            desk.read_stored("t", 15, 20, 100, 10**6)
+            ops.topics.read_stored("t", 15, 20, 100, 10**6)
         with pytest.raises(UnknownTopic):
-            desk.read_stored("nothing", 0, 20, 100, 10**6)
+            ops.topics.read_stored("nothing", 0, 20, 100, 10**6)
 
     @staticmethod
     def _text(end: str | None, t0: int) -> str | None:

@@ -1,8 +1,8 @@
-"""Ledgers of those who push and of those who work, joined with what the queues hold.
+"""Audit logs of producers and consumers, compared with the items in the queues.
 
-See ``headrace.testing.ledger``. A push intends ``documents``, made by ``content``, and its
-outcome has their ``ids``. A settlement intends the ``items`` of a claim as (call, place), under
-a ``token`` and with a ``kind``; sent is its ``settle``; its outcome has their ``states``.
+See ``headrace.testing.audit_log``. A push intends ``documents``, made by ``content``, and its
+outcome has their ``ids``. A settlement intends the ``items`` of a claim as (call, place), under a
+``token`` and with a ``kind``. Sent is its ``settle``. Its outcome has their ``states``.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.contract.items import EndedItem
-from headrace.model.items import WORKER_LOST, ItemState, State
-from headrace.testing.ledger import Entry
-from headrace.testing.queue_sides import live
+from headrace.contract.items import FinishedItem
+from headrace.model.queues.items import WORKER_LOST, ItemState, State
+from headrace.testing.audit_log import AuditEntry
+from headrace.testing.model_pair import live
 
 Place = tuple[str, int]
 ENDS = {"complete": "completed", "kill": "dead", "drop": "dropped"}
 
 
 class Sums(NamedTuple):
-    """What became of all that was pushed; done is also what was settled by one who died over it."""
+    """What became of all documents. Done includes items whose settling process died before its
+    answer."""
 
     pushed: int
     done: int
@@ -32,18 +33,18 @@ class Sums(NamedTuple):
 
 
 def content(name: str, place: int) -> str:
-    """What the document at ``place`` of a push looks like."""
+    """The content of the document at ``place`` of a push."""
     return msgspec.json.encode({"call": name, "place": place}).decode()
 
 
 def place_of(item: ItemState) -> Place:
-    """Which document an item came from."""
+    """The document from which an item came."""
     found = msgspec.json.decode(item.payload)
     return found["call"], found["place"]
 
 
-def check_items(entries: Iterable[Entry], found: Iterable[ItemState | EndedItem]) -> Sums:
-    """Each document is an item once, or was settled once; acknowledged ones are not lost."""
+def check_items(entries: Iterable[AuditEntry], found: Iterable[ItemState | FinishedItem]) -> Sums:
+    """Each document is one item, or was settled once. Acknowledged documents are not lost."""
     everything = list(entries)
     pushes = [entry for entry in everything if "documents" in entry.intent]
     settlements = [entry for entry in everything if "token" in entry.intent]
@@ -67,8 +68,8 @@ def check_items(entries: Iterable[Entry], found: Iterable[ItemState | EndedItem]
     return Sums(pushed, done=pushed - waiting - dead, waiting=waiting, dead=dead)
 
 
-def _there(found: Iterable[ItemState | EndedItem]) -> dict[Place, ItemState | EndedItem]:
-    there: dict[Place, ItemState | EndedItem] = {}
+def _there(found: Iterable[ItemState | FinishedItem]) -> dict[Place, ItemState | FinishedItem]:
+    there: dict[Place, ItemState | FinishedItem] = {}
     for item in found:
         place = place_of(live(item))
         assert place not in there, f"{place} is there twice"
@@ -76,10 +77,10 @@ def _there(found: Iterable[ItemState | EndedItem]) -> dict[Place, ItemState | En
     return there
 
 
-def _ends(settlements: Iterable[Entry]) -> dict[Place, str]:
-    """How items ended, as those were told who settled them: nobody else was."""
+def _ends(settlements: Iterable[AuditEntry]) -> dict[Place, str]:
+    """How items ended, according to the answers that consumers got."""
     ends: dict[Place, str] = {}
-    told: Counter[tuple[str, Place]] = Counter()
+    settled: Counter[tuple[str, Place]] = Counter()
     for entry in settlements:
         if entry.outcome is None:
             continue
@@ -87,16 +88,16 @@ def _ends(settlements: Iterable[Entry]) -> dict[Place, str]:
             place, token = (call, n), entry.intent["token"]
             if state == "lost":
                 continue
-            told[token, place] += 1
-            assert told[token, place] == 1, f"{place} was settled twice with one token"
+            settled[token, place] += 1
+            assert settled[token, place] == 1, f"{place} was settled twice with one token"
             if state in ENDS.values():
                 assert place not in ends, f"{place} ended twice: {ends[place]}, {state}"
                 ends[place] = state
     return ends
 
 
-def _doubts(settlements: Iterable[Entry]) -> Counter[Place]:
-    """How often items may have ended although nobody lived to be told."""
+def _doubts(settlements: Iterable[AuditEntry]) -> Counter[Place]:
+    """How often items may have ended although no process lived to get the answer."""
     return Counter(
         (call, place)
         for entry in settlements
@@ -105,8 +106,10 @@ def _doubts(settlements: Iterable[Entry]) -> Counter[Place]:
     )
 
 
-def _check(place: Place, item: ItemState | EndedItem | None, end: str | None, doubts: int) -> None:
-    """What became of a document that was pushed."""
+def _check(
+    place: Place, item: ItemState | FinishedItem | None, end: str | None, doubts: int
+) -> None:
+    """What became of one document."""
     state = None if item is None else State(live(item).state)
     if end == "completed":
         assert state in (None, State.COMPLETED), f"{place} was completed, and is {state!r}"
@@ -116,5 +119,5 @@ def _check(place: Place, item: ItemState | EndedItem | None, end: str | None, do
         assert state == State.DEAD, f"{place} is dead, and yet {state!r}"
     elif state is None:
         assert doubts, f"{place} is lost"
-    elif isinstance(item, EndedItem):
-        assert doubts or item.cause == WORKER_LOST, f"{place} ended by itself: {item.cause}"
+    elif isinstance(item, FinishedItem):
+        assert doubts or item.cause == WORKER_LOST, f"{place} ended without a cause: {item.cause}"

@@ -1,12 +1,10 @@
-"""A state machine that plays random operations on the queues of a driver and of the model.
+"""A state machine that runs random operations on the queues of a driver and of the model.
 
-The memory driver is the model, as in ``headrace.testing.machines``: after every step all
-answers, all errors and all that shows of the queues must be the same in both.
+The memory driver is the model, as in ``headrace.testing.state_machines``: after every step all
+answers, all errors and everything that can be read of the queues must be equal in both.
 
->>> class MyMachine(QueueMachine):
-...     def url(self) -> str:
-...         return "mydb://somewhere/new"
->>> TestMine = MyMachine.TestCase
+>>> class MyMachine(QueueMachine): ...     def url(self) -> str: ...         return
+"mydb://somewhere/new" >>> TestMine = MyMachine.TestCase
 """
 
 from __future__ import annotations
@@ -18,17 +16,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from msgspec.structs import replace
 
-from headrace.contract.items import ClientRow, Filter, Outcome, PushCall, Take, WorkerRow
-from headrace.contract.values import CommitCall, Part
+from headrace.contract.items import (
+    ClaimRequest,
+    ClientInfo,
+    ItemFilter,
+    Outcome,
+    PushCall,
+    WorkerRow,
+)
+from headrace.contract.values import CommitCall, CommitPart
 from headrace.model.failures import Failure
-from headrace.model.items import JSON, Kind, State
-from headrace.testing import queue_choices as choose
-from headrace.testing.faces import FaceName, connect, shut
+from headrace.model.queues.items import JSON, Kind, State
+from headrace.testing import strategies as choose
 from headrace.testing.faults import Point
 from headrace.testing.limit_steps import LimitSteps
-from headrace.testing.queue_choices import Doc, Saying
-from headrace.testing.queue_play import transact
-from headrace.testing.queue_sides import NOBODY, QueueSide, look, plain_errors
+from headrace.testing.model_pair import NOBODY, QueueSide, plain_errors, view_of
+from headrace.testing.step_runner import transact
+from headrace.testing.strategies import Doc, DrawnOutcome
+from headrace.testing.sync_facade import ClientMode, connect, shut
 
 
 def _is_out(machine: Any) -> bool:
@@ -40,7 +45,7 @@ def _is_ended(machine: Any) -> bool:
 
 
 class QueueMachine(LimitSteps):
-    """Random operations on queues, in one process, with crashes and a restless clock."""
+    """Random operations on queues, in one process, with crashes and a changing clock."""
 
     @initialize(
         changes=choose.changes(5),
@@ -48,15 +53,15 @@ class QueueMachine(LimitSteps):
         docs=st.lists(choose.docs, min_size=1, max_size=4),
     )
     def begin(self, changes: dict[str, Any], other: dict[str, Any], docs: list[Doc]) -> None:
-        """Something to work on."""
-        self.ask(None, "create_queue", "a", changes, True)
-        self.ask(None, "create_queue", "b", other, True)
-        self.ask(None, "create_queue", "c", {}, True)
+        """Create something to work on."""
+        self.ask(None, "queues.create", "a", changes, True)
+        self.ask(None, "queues.create", "b", other, True)
+        self.ask(None, "queues.create", "c", {}, True)
         self.push("a", docs, None)
 
     @rule(queue=choose.queues, docs=choose.some_docs, crash=choose.crashes)
     def push(self, queue: str, docs: list[Doc], crash: Point | None) -> None:
-        self.ask(crash, "push", [PushCall(queue=queue, documents=self.documents(docs))])
+        self.ask(crash, "queues.push", [PushCall(queue=queue, documents=self.documents(docs))])
 
     @rule(
         queue=choose.queues,
@@ -81,7 +86,7 @@ class QueueMachine(LimitSteps):
             debounce_ms=debounce[0],
             max_wait_ms=debounce[1],
         )
-        self.ask(crash, "push", [call])
+        self.ask(crash, "queues.push", [call])
 
     @precondition(_is_out)
     @rule(
@@ -99,7 +104,7 @@ class QueueMachine(LimitSteps):
         debounce: tuple[int | None, int | None],
         crash: Point | None,
     ) -> None:
-        """Newer content for an item that is out."""
+        """Push newer content for an item in flight."""
         out = self.items(State.ACTIVE)
         queue, item = out[which % len(out)]
         self.upsert(queue, [doc._replace(subject=item.subject)], while_active, debounce, crash)
@@ -114,7 +119,8 @@ class QueueMachine(LimitSteps):
     def push_together(
         self, calls: list[tuple[str, str | None, int, Doc, bool]], crash: Point | None
     ) -> None:
-        """Several callers' documents in one transaction; with a key, the first of two counts."""
+        """Documents of several callers in one transaction. Of two calls with one key the first
+        counts."""
         together = [
             PushCall(
                 queue=queue,
@@ -127,7 +133,7 @@ class QueueMachine(LimitSteps):
             )
             for queue, key, version, doc, is_upsert in calls
         ]
-        self.ask(crash, "push", together)
+        self.ask(crash, "queues.push", together)
 
     @rule(
         queue=choose.queues,
@@ -136,7 +142,7 @@ class QueueMachine(LimitSteps):
         version=st.sampled_from([None, None, None, 0, 1]),
         worker=st.sampled_from([None, "w"]),
         choice=choose.choices,
-        may_be_loose=st.booleans(),
+        may_confirm=st.booleans(),
         crash=choose.crashes,
     )
     def claim(
@@ -149,22 +155,22 @@ class QueueMachine(LimitSteps):
         choice: dict[str, Any],
         crash: Point | None,
         *,
-        may_be_loose: bool = False,
+        may_confirm: bool = False,
     ) -> None:
-        """Perhaps only if the settings have the version that they have, or had before."""
+        """Optionally only under a version of the settings, current or old."""
         if version is not None and queue in self.views:
             version = self.views[queue].info.version - version
-        take = Take(
+        request = ClaimRequest(
             queue=queue,
             token=self.new_token(),
             count=count,
             lease_ms=lease,
             version=version,
             worker=worker,
-            may_be_loose=may_be_loose,
+            may_confirm=may_confirm,
             **choice,
         )
-        self.ask(crash, "claim_items", take)
+        self.ask(crash, "queues.claim", request)
 
     @rule(
         queue=choose.queues,
@@ -175,13 +181,13 @@ class QueueMachine(LimitSteps):
     def selections(
         self, queue: str, select: str | None, is_registered: bool, crash: Point | None
     ) -> None:
-        """Register a selection, or forget one, or look."""
+        """Register, delete or list selections."""
         if select is None:
-            self.ask(crash, "selections", queue)
+            self.ask(crash, "channels.selections", queue)
         elif is_registered:
-            self.ask(crash, "register_selection", queue, select)
+            self.ask(crash, "channels.register_selection", queue, select)
         else:
-            self.ask(crash, "forget_selection", queue, select)
+            self.ask(crash, "channels.forget_selection", queue, select)
 
     @rule(
         queue=choose.queues,
@@ -193,11 +199,11 @@ class QueueMachine(LimitSteps):
     def channels(
         self, queue: str, select: str | None, limit: int, is_deleted: bool, crash: Point | None
     ) -> None:
-        """Look at channels, or delete them."""
+        """List channels, or delete them."""
         if is_deleted:
-            self.ask(crash, "delete_channels", queue, select, limit)
+            self.ask(crash, "channels.delete", queue, select, limit)
         else:
-            self.ask(crash, "channels", queue, select, "", limit)
+            self.ask(crash, "channels.list", queue, select, "", limit)
 
     @precondition(_is_out)
     @rule(
@@ -205,17 +211,17 @@ class QueueMachine(LimitSteps):
         sayings=st.lists(choose.sayings, min_size=1, max_size=3),
         crash=choose.crashes,
     )
-    def settle(self, which: int, sayings: list[Saying], crash: Point | None) -> None:
+    def settle(self, which: int, sayings: list[DrawnOutcome], crash: Point | None) -> None:
         out = self.items(State.ACTIVE)
         self.say(out[which % len(out)][0], sayings, crash)
 
-    def say(self, queue: str, sayings: Sequence[Saying], crash: Point | None) -> None:
+    def say(self, queue: str, sayings: Sequence[DrawnOutcome], crash: Point | None) -> None:
         said = [self.outcome(queue, saying) for saying in sayings]
 
         def arguments(side: QueueSide) -> Sequence[Any]:
             return queue, [replace(one, item=side.id(one.item)) for one in said]
 
-        self.play(crash, "settle", arguments)
+        self.run_both(crash, "queues.settle", arguments)
 
     @rule(
         queue=choose.queues,
@@ -223,14 +229,16 @@ class QueueMachine(LimitSteps):
         sayings=st.lists(choose.sayings, min_size=1, max_size=3),
         crash=choose.crashes,
     )
-    def work(self, queue: str, count: int, sayings: list[Saying], crash: Point | None) -> None:
+    def work(
+        self, queue: str, count: int, sayings: list[DrawnOutcome], crash: Point | None
+    ) -> None:
         """What a worker does."""
         self.get_work(queue, count)
         self.say(queue, [saying._replace(token="own") for saying in sayings], crash)
 
     @rule(queue=choose.queues, count=choose.counts, crash=choose.crashes)
     def complete(self, queue: str, count: int, crash: Point | None) -> None:
-        """What a worker does when all goes well."""
+        """What a worker does if all goes well."""
         got = self.get_work(queue, count)
         self.say(queue, [choose.DONE._replace(which=n) for n in range(got)], crash)
 
@@ -241,22 +249,22 @@ class QueueMachine(LimitSteps):
         crash=choose.crashes,
     )
     def fail(self, queue: str, kind: Kind, failure: Failure | None, crash: Point | None) -> None:
-        """What a worker does when an item is too much for it."""
+        """What a worker does if an item fails."""
         self.get_work(queue, 1)
         self.say(queue, [choose.DONE._replace(kind=kind, failure=failure)], crash)
 
     def get_work(self, queue: str, count: int) -> int:
-        """Make sure that items of the queue are out; how many are."""
+        """Make sure that items of the queue are in flight. Return how many."""
         self.claim(queue, count, None, None, "w", {}, None)
         if not self.items(State.ACTIVE, queue):
             self.push(queue, [Doc(subject="w")], None)
-            self.ask(None, "resume_queue", queue)
-            self.ask(None, "hold_queue", queue, 0, "running")
+            self.ask(None, "queues.resume", queue)
+            self.ask(None, "queues.freeze", queue, 0, "running")
             self.claim(queue, count, 10_000, None, "w", {}, None)
         return len(self.items(State.ACTIVE, queue))
 
-    def outcome(self, queue: str, saying: Saying) -> Outcome:
-        """What is said, of the item with a number."""
+    def outcome(self, queue: str, saying: DrawnOutcome) -> Outcome:
+        """An outcome for the item with a number."""
         out = self.items(State.ACTIVE, queue)
         item = out[saying.which % len(out)][1] if out else None
         token = "nobody's"
@@ -275,7 +283,8 @@ class QueueMachine(LimitSteps):
             failure=saying.failure,
             chance=0.5,
             commits=tuple(
-                CommitCall(parts=(Part("said", 1, self.content()),)) for _ in range(saying.commits)
+                CommitCall(parts=(CommitPart("said", 1, self.content()),))
+                for _ in range(saying.commits)
             ),
             pushes=tuple(
                 PushCall(
@@ -307,24 +316,15 @@ class QueueMachine(LimitSteps):
         def arguments(side: QueueSide) -> Sequence[Any]:
             return queue, held, [side.id(number) for number in numbers], lease
 
-        self.play(crash, "extend_items", arguments)
-
-    @precondition(_is_out)
-    @rule(which=choose.which, token=st.sampled_from(["own", "stale"]), crash=choose.crashes)
-    def secure(self, which: int, token: str, crash: Point | None) -> None:
-        out = self.items(State.ACTIVE)
-        queue, item = out[which % len(out)]
-        held = item.token if token == "own" else self.tokens[which % len(self.tokens)]
-        number = self.model.number(item.id)
-        self.play(crash, "secure_claim", lambda side: (queue, held, side.id(number)))
+        self.run_both(crash, "queues.extend", arguments)
 
     def expire(self, queue: str, limit: int, crash: Point | None) -> None:
-        self.ask(crash, "expire_leases", queue, limit)
+        self.ask(crash, "queues.expire_leases", queue, limit)
 
     @precondition(_is_out)
     @rule(which=choose.which, count=choose.counts, is_claimed=st.booleans(), crash=choose.crashes)
     def overstay(self, which: int, count: int, is_claimed: bool, crash: Point | None) -> None:
-        """A lease runs out, and the item is handed out again, or its lease is ended."""
+        """A lease expires. The item is claimed again, or its lease is ended."""
         out = self.items(State.ACTIVE)
         queue, item = out[which % len(out)]
         self.clock.now = max(self.clock.now, item.lease_until or 0)
@@ -342,30 +342,30 @@ class QueueMachine(LimitSteps):
     def create(
         self, queue: str, changes: dict[str, Any], is_new: bool, crash: Point | None
     ) -> None:
-        self.ask(crash, "create_queue", queue, changes, is_new)
+        self.ask(crash, "queues.create", queue, changes, is_new)
 
     @rule(queue=choose.queues, changes=choose.changes(2), crash=choose.crashes)
     def update(self, queue: str, changes: dict[str, Any], crash: Point | None) -> None:
-        self.ask(crash, "update_queue", queue, changes)
+        self.ask(crash, "queues.update", queue, changes)
 
     @rule(
         queue=choose.queues,
-        what=st.sampled_from(["pause", "resume", "hold", "unhold", "defaults"]),
+        what=st.sampled_from(["pause", "resume", "freeze", "unfreeze", "defaults"]),
         changes=choose.changes(1),
         crash=choose.crashes,
     )
     def switch(self, queue: str, what: str, changes: dict[str, Any], crash: Point | None) -> None:
         match what:
             case "pause":
-                self.ask(crash, "pause_queue", queue, "somebody")
+                self.ask(crash, "queues.pause", queue, "somebody")
             case "resume":
-                self.ask(crash, "resume_queue", queue)
-            case "hold":
-                self.ask(crash, "hold_queue", queue, 2000, "stopped")
-            case "unhold":
-                self.ask(crash, "hold_queue", queue, 0, "running")
+                self.ask(crash, "queues.resume", queue)
+            case "freeze":
+                self.ask(crash, "queues.freeze", queue, 2000, "stopped")
+            case "unfreeze":
+                self.ask(crash, "queues.freeze", queue, 0, "running")
             case _:
-                self.ask(crash, "set_queue_defaults", changes)
+                self.ask(crash, "queues.set_defaults", changes)
 
     @rule(
         client=st.sampled_from(["one", "two"]),
@@ -376,18 +376,18 @@ class QueueMachine(LimitSteps):
     def coordinate(
         self, client: str, queues: list[str], silent: int | None, crash: Point | None
     ) -> None:
-        """Clients say what they have, or are forgotten."""
+        """Clients send heartbeats, or are removed."""
         if silent is None:
-            row = ClientRow(id=client, name=client, host="here", pid=1)
+            row = ClientInfo(id=client, name=client, host="here", pid=1)
             workers = [
                 WorkerRow(id=f"{client}-{queue}", client=client, queue=queue)
                 for queue in sorted(set(queues))
             ]
-            self.ask(crash, "beat", row, workers)
+            self.ask(crash, "queues.heartbeat", row, workers)
         else:
-            self.ask(crash, "forget_clients", silent)
-        self.ask(None, "workers", None)
-        self.ask(None, "clients")
+            self.ask(crash, "queues.forget_clients", silent)
+        self.ask(None, "queues.workers", None)
+        self.ask(None, "queues.clients")
 
     @precondition(lambda self: len(self.views) > 2)
     @rule(
@@ -396,18 +396,18 @@ class QueueMachine(LimitSteps):
         crash=choose.crashes,
     )
     def drop(self, queue: str, keep_data: bool, crash: Point | None) -> None:
-        self.ask(crash, "drop_queue", queue, keep_data)
+        self.ask(crash, "queues.drop", queue, keep_data)
 
     @rule(
         queue=choose.queues,
         number=choose.which,
-        what=st.sampled_from(["cancel_item", "retry_item"]),
+        what=st.sampled_from(["queues.cancel_item", "queues.retry_item"]),
         crash=choose.crashes,
     )
     def by_hand(self, queue: str, number: int, what: str, crash: Point | None) -> None:
         states = (State.PLANNED, State.PENDING, State.DEAD, State.COMPLETED, State.ACTIVE)
         chosen = self.some_item(queue, number, *states)
-        self.play(crash, what, lambda side: (queue, side.id(chosen)))
+        self.run_both(crash, what, lambda side: (queue, side.id(chosen)))
 
     @rule(
         queue=choose.queues,
@@ -430,7 +430,9 @@ class QueueMachine(LimitSteps):
         chosen = self.some_item(queue, number, *states)
         payload = (self.content(), JSON) if has_payload else None
         due = None if wait is None else self.clock.now + wait
-        self.play(crash, "edit_item", lambda side: (queue, side.id(chosen), payload, priority, due))
+        self.run_both(
+            crash, "queues.edit_item", lambda side: (queue, side.id(chosen), payload, priority, due)
+        )
 
     @precondition(_is_ended)
     @rule(
@@ -445,26 +447,26 @@ class QueueMachine(LimitSteps):
         self,
         which: int,
         what: str,
-        filter: Filter,
+        filter: ItemFilter,
         to: str | None,
         limit: int,
         crash: Point | None,
     ) -> None:
-        """What ended runs again, or is removed."""
+        """Finished items are retried or deleted."""
         ended = [*self.items(State.DEAD), *self.items(State.COMPLETED)]
         queue, item = ended[which % len(ended)]
         number = self.model.number(item.id)
 
-        def some(side: QueueSide) -> Filter:
+        def some(side: QueueSide) -> ItemFilter:
             return replace(filter, ids=(side.id(number), NOBODY)) if which > 3 else filter
 
         match what:
             case "redrive":
-                self.play(crash, "redrive", lambda side: (queue, some(side), to, limit))
+                self.run_both(crash, "queues.redrive", lambda side: (queue, some(side), to, limit))
             case "purge":
-                self.play(crash, "purge_dead", lambda side: (queue, some(side), limit))
+                self.run_both(crash, "queues.purge_dead", lambda side: (queue, some(side), limit))
             case _:
-                self.play(crash, "retry_item", lambda side: (queue, side.id(number)))
+                self.run_both(crash, "queues.retry_item", lambda side: (queue, side.id(number)))
 
     @rule(
         queue=choose.queues,
@@ -475,18 +477,21 @@ class QueueMachine(LimitSteps):
     def tend(self, queue: str, limit: int, seconds: float, crash: Point | None) -> None:
         self.clock.advance(seconds)
         if limit == 2:
-            self.ask(crash, "consolidate", [queue])
+            self.ask(crash, "queues.consolidate", [queue])
         else:
-            self.ask(crash, "tend_queue", queue, limit)
+            self.ask(crash, "queues.maintain", queue, limit)
 
+    @precondition(lambda self: self.driver.client.capabilities.supports_transactions)
     @rule(
         queue=choose.queues,
         docs=choose.some_docs,
         sayings=st.lists(choose.sayings, max_size=2),
         is_undone=st.booleans(),
     )
-    def transact(self, queue: str, docs: list[Doc], sayings: list[Saying], is_undone: bool) -> None:
-        """Several operations in one transaction, that comes to nothing perhaps."""
+    def transact(
+        self, queue: str, docs: list[Doc], sayings: list[DrawnOutcome], is_undone: bool
+    ) -> None:
+        """Several operations in one transaction, which may be rolled back."""
         if self.has_late_turns:
             if queue in self.views and self.views[queue].info.has_channels:
                 return
@@ -494,41 +499,45 @@ class QueueMachine(LimitSteps):
             sayings = [saying._replace(pushes=()) for saying in sayings]
         calls = [PushCall(queue=queue, documents=self.documents(docs), mode="upsert")]
         said = [self.outcome(queue, saying) for saying in sayings]
-        take = Take(queue=queue, token=self.new_token(), count=2)
+        request = ClaimRequest(queue=queue, token=self.new_token(), count=2)
         answers = []
         for side in (self.driver, self.model):
             own = [replace(one, item=side.id(one.item)) for one in said]
-            work = [("push", [calls]), ("settle", [queue, own]), ("claim_items", [take])]
+            work = [
+                ("queues.push", [calls]),
+                ("queues.settle", [queue, own]),
+                ("queues.claim", [request]),
+            ]
             answers.append(transact(side, work, is_undone=is_undone))
-        mine, self.views = look(self.driver), look(self.model)
+        mine, self.views = view_of(self.driver), view_of(self.model)
         if not is_undone:
             for ours, theirs in zip(*answers, strict=True):
-                found, wanted = self.answers("transaction", lambda side: (take,), ours, theirs)
+                found, wanted = self.answers("transaction", lambda side: (request,), ours, theirs)
                 assert found == wanted
         difference = self.difference(mine)
         assert not difference, f"after a transaction, {difference}"
 
     @rule(queue=choose.queues, subject=choose.subjects, filter=choose.filters)
-    def look_closely(self, queue: str, subject: str, filter: Filter) -> None:
-        """All that shows of a queue only when it is asked for."""
-        self.ask(None, "backlogs", None, True)
-        self.ask(None, "item", queue, subject)
-        self.ask(None, "dead_groups", queue)
-        self.ask(None, "count_dead", queue, filter)
-        self.ask(None, "dead_items", queue, filter, 0, 100)
-        self.ask(None, "samples", queue, 0, 100)
+    def inspect_closely(self, queue: str, subject: str, filter: ItemFilter) -> None:
+        """Everything of a queue that only shows on request."""
+        self.ask(None, "queues.counts", None, True)
+        self.ask(None, "queues.item", queue, subject)
+        self.ask(None, "queues.dead_groups", queue)
+        self.ask(None, "queues.count_dead", queue, filter)
+        self.ask(None, "queues.dead_items", queue, filter, 0, 100)
+        self.ask(None, "queues.samples", queue, 0, 100)
         if queue in self.views:
             assert plain_errors(self.driver, queue) == plain_errors(self.model, queue)
         for state in (State.PLANNED, State.PENDING, State.ACTIVE):
             for _, item in self.items(state, queue)[:4]:
                 number = self.model.number(item.id)
-                for look_at, more in (("place", ()), ("item_limits", (9,))):
+                for operation, more in (("queues.position", ()), ("limits.of_item", (9,))):
                     ours, theirs = (
-                        side.plain(side.run(look_at, queue, side.id(number), *more))
+                        side.plain(side.run(operation, queue, side.id(number), *more))
                         for side in (self.driver, self.model)
                     )
                     assert ours == theirs
-        self.look_at_limits()
+        self.compare_limits()
         assert _records(self.driver) == _records(self.model)
 
     @rule(seconds=choose.seconds)
@@ -536,23 +545,23 @@ class QueueMachine(LimitSteps):
         self.clock.advance(seconds)
 
     @precondition(lambda self: self.age > 60)
-    @rule(face=st.sampled_from(["blocking", "async"]))
-    def reopen(self, face: FaceName) -> None:
-        """Another process, as far as the store can tell; blocking or async."""
+    @rule(mode=st.sampled_from(["blocking", "async"]))
+    def reopen(self, mode: ClientMode) -> None:
+        """Another process, as far as the store can tell. Blocking or async."""
         self.age = 0
         before = self.driver.client
         if before.capabilities.survives_restart:
             shut(before)
-            self.driver.client = connect(face, self.address, clock=self.clock)
+            self.driver.client = connect(mode, self.address, **self.client_options())
         else:
-            self.driver.client = connect(face, self.address, clock=self.clock)
+            self.driver.client = connect(mode, self.address, **self.client_options())
             shut(before)
 
 
 def _records(side: QueueSide) -> Any:
-    """All records of all topics, as they must be on both sides."""
+    """All records of all topics, in the form that must be equal on both sides."""
     found = []
-    for info in side.client.topics():
+    for info in side.client.topics.list():
         for record in side.client.range(info.name):
             body = record.body
             if "superseded_at" in body:

@@ -1,7 +1,7 @@
-"""What the state machine's two sides share, and what a user could testify.
+"""What the two sides of the state machine share, and what a user can know of a store.
 
-``Witness`` knows the promises and what a user has seen of a store, and nothing of how any
-driver works: the model and a driver share code, and could have the same thing wrong.
+``HistoryChecker`` knows the guarantees and what a user has seen of a store. It knows nothing of how
+a driver works: the model and a driver share code, and could share a mistake.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from headrace.client.procs import AsyncProc, Proc
 from headrace.model.names import dead_topic
-from headrace.model.record import Record
+from headrace.model.topics.records import Record
 from headrace.testing.clocks import FakeClock
-from headrace.testing.faces import BlockingFace
+from headrace.testing.sync_facade import claim_of
 
 
 class Ticket(NamedTuple):
-    """A claim that was handed out: kept for ever, to be used again when it is stale."""
+    """A claim that was granted. It is kept for ever, to be used again when it is stale."""
 
     number: int
     proc: str
     records: Sequence[Record]
 
 
-class Taken(NamedTuple):
-    """What a claim handed out, whoever asked for it."""
+class ClaimedBatch(NamedTuple):
+    """The records that a claim returned, by whichever method."""
 
     proc: str
     records: list[Record]
@@ -35,31 +34,25 @@ class Taken(NamedTuple):
 
 
 class Side:
-    """A client, and the tokens that its claims got."""
+    """A client, and the tokens of its claims."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.tokens: list[str] = []
 
-    def proc(self, name: str, topic: str) -> Any:
-        """A reference to a proc, without a look whether there is one."""
-        if isinstance(self.client, BlockingFace):
-            inner = AsyncProc(self.client._inner, name, topic)
-            return BlockingFace(inner, self.client._loop)
-        return Proc(self.client, name, topic)
-
-    def token(self, ticket: Ticket) -> str:
-        return self.tokens[ticket.number]
+    def claim(self, ticket: Ticket) -> Any:
+        """This side's own claim of a ticket."""
+        return claim_of(self.client, ticket.proc, self.tokens[ticket.number], ticket.records)
 
     def records(self, topic: str) -> list[Record]:
-        """All records of a topic; none if there is no such topic."""
-        is_known = any(info.name == topic for info in self.client.topics())
+        """All records of a topic. None if there is no such topic."""
+        is_known = any(info.name == topic for info in self.client.topics.list())
         found: list[Record] = self.client.range(topic) if is_known else []
         return found
 
 
-class Reader(NamedTuple):
-    """What a user knows of a proc since it was made or sought."""
+class ProcHistory(NamedTuple):
+    """What a user knows of a proc since it was created or sought."""
 
     topic: str
     offset: str
@@ -71,13 +64,13 @@ class Reader(NamedTuple):
     acked: Ticket | None = None
 
 
-class Witness:
-    """Promises that hold whatever the model says."""
+class HistoryChecker:
+    """Guarantees that hold whatever the model says."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
         self.seen: dict[str, list[Record]] = {}
-        self.readers: dict[str, Reader] = {}
+        self.readers: dict[str, ProcHistory] = {}
 
     def saw(self, topic: str, records: list[Record]) -> None:
         """A topic is dense, its timestamps never fall, and it only grows at its end (T2)."""
@@ -88,41 +81,41 @@ class Witness:
         self.seen[topic] = records
 
     def made(self, proc: str, topic: str, offset: str, side: Side) -> None:
-        """A proc was made, or sought."""
+        """A proc was created or sought."""
         letters = len(side.records(dead_topic(proc)))
-        self.readers[proc] = Reader(topic, offset, len(side.records(topic)), letters)
+        self.readers[proc] = ProcHistory(topic, offset, len(side.records(topic)), letters)
 
     def gone(self, proc: str) -> None:
         self.readers.pop(proc, None)
 
-    def claimed(self, ticket: Ticket, taken: Taken, count: int, side: Side) -> None:
+    def claimed(self, ticket: Ticket, batch: ClaimedBatch, count: int, side: Side) -> None:
         """Records come in order and none is skipped, unless it is a dead letter by now."""
         reader = self.readers[ticket.proc]
-        assert not self._stands(reader), f"{ticket.proc} handed out two claims at once"
+        assert not self._stands(reader), f"{ticket.proc} granted two claims at the same time"
         dead = self._dead(ticket.proc, reader, side)
         waiting = [
             record
             for record in self._behind(reader, side.records(reader.topic))
             if record.seq not in dead
         ]
-        assert 1 <= len(taken.records) <= count
-        assert taken.records == waiting[: len(taken.records)]
-        deadline = None if taken.deadline is None else taken.deadline.timestamp()
+        assert 1 <= len(batch.records) <= count
+        assert batch.records == waiting[: len(batch.records)]
+        deadline = None if batch.deadline is None else batch.deadline.timestamp()
         self.readers[ticket.proc] = reader._replace(out=ticket, deadline=deadline)
 
-    def _stands(self, reader: Reader) -> bool:
+    def _stands(self, reader: ProcHistory) -> bool:
         is_over = reader.deadline is not None and self.clock.now / 1000 >= reader.deadline
         return reader.out is not None and not is_over
 
     def standing(self) -> list[tuple[str, float]]:
-        """Procs with a claim that a user believes in, and when each will have run out."""
+        """Procs with a claim that a user believes to be valid, and when each expires."""
         return [
             (proc, reader.deadline)
             for proc, reader in self.readers.items()
             if reader.deadline is not None and self._stands(reader)
         ]
 
-    def _dead(self, proc: str, reader: Reader, side: Side) -> set[int]:
+    def _dead(self, proc: str, reader: ProcHistory, side: Side) -> set[int]:
         letters = [
             record.body["id"]
             for record in side.records(dead_topic(proc))[reader.letters :]
@@ -131,7 +124,7 @@ class Witness:
         assert len(letters) == len(set(letters)), f"a record of {proc} died twice"
         return {int(letter.partition("-")[2]) for letter in letters}
 
-    def _behind(self, reader: Reader, records: list[Record]) -> list[Record]:
+    def _behind(self, reader: ProcHistory, records: list[Record]) -> list[Record]:
         if reader.floor is not None:
             return records[reader.floor :]
         if reader.offset == ">":
@@ -151,7 +144,7 @@ class Witness:
         self.readers[ticket.proc] = reader._replace(deadline=deadline)
 
     def acked(self, ticket: Ticket) -> None:
-        """Only the claim that stands can be acked, and the last one acked again."""
+        """Only the valid claim can be acked, and the last one acked again."""
         reader = self.readers[ticket.proc]
         if ticket is reader.acked:
             return
@@ -160,14 +153,14 @@ class Witness:
         self.readers[ticket.proc] = reader._replace(floor=floor, out=None, acked=ticket)
 
     def released(self, proc: str) -> None:
-        """The claim was given back."""
+        """The claim was released."""
         self.readers[proc] = self.readers[proc]._replace(out=None)
 
     def doubted(self, proc: str) -> None:
-        """Whether and how long the claim stands is not known any more."""
+        """It is no longer known whether and for how long the claim is valid."""
         self.readers[proc] = self.readers[proc]._replace(deadline=0.0)
 
-    def maybe_given_back(self, proc: str) -> None:
-        """Somebody asked for a claim: one that had run out may be gone, one that stood is not."""
+    def maybe_nacked(self, proc: str) -> None:
+        """Another claim was requested: an expired claim may be gone, a valid one is not."""
         if proc in self.readers and not self._stands(self.readers[proc]):
             self.doubted(proc)

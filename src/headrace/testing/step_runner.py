@@ -1,58 +1,58 @@
-"""How a step of the queue machine is played: on both sides, compared, with or without a crash."""
+"""How a step of the queue machine runs: on both sides, compared, with or without a crash."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from hypothesis.stateful import RuleBasedStateMachine
 from msgspec.structs import replace
 
-from headrace.contract.items import Taking
+from headrace.contract.items import ClaimResponse
 from headrace.errors import HeadraceError
-from headrace.model.items import BYTES, JSON, Document, ItemState, State
+from headrace.model.queues.items import BYTES, JSON, Document, ItemState, State
 from headrace.testing.clocks import FakeClock
-from headrace.testing.faces import BlockingFace, connect, shut
 from headrace.testing.faults import Point, crashing
-from headrace.testing.queue_choices import Doc
-from headrace.testing.queue_sides import QueueSide, QueueView, live, look, plain_view
+from headrace.testing.model_pair import QueueSide, QueueView, live, plain_view, view_of
+from headrace.testing.strategies import Doc
+from headrace.testing.sync_facade import SyncFacade, connect, shut
 
 Arguments = Callable[[QueueSide], Sequence[Any]]
-IDS = ("extend_items", "expire_leases")
+IDS = ("queues.extend", "queues.expire_leases")
 """Operations that answer with ids."""
 LOOKS = (
-    "backlogs",
-    "item",
-    "secure_claim",
-    "dead_groups",
-    "count_dead",
-    "dead_items",
-    "samples",
-    "clients",
-    "workers",
-    "limit_rules",
-    "limit_usage",
-    "counters",
+    "queues.counts",
+    "queues.item",
+    "queues.dead_groups",
+    "queues.count_dead",
+    "queues.dead_items",
+    "queues.samples",
+    "queues.clients",
+    "queues.workers",
+    "limits.list",
+    "limits.usage",
+    "counters.list",
 )
 """Operations that change nothing."""
 
 
 class Answer(NamedTuple):
-    """What came of a step: ``is_lost`` if it crashed, ``is_done`` if it took effect."""
+    """The result of a step: ``is_lost`` if it crashed, ``is_done`` if it took effect."""
 
     value: Any = None
     is_lost: bool = False
     is_done: bool = True
 
 
-class QueuePlay(RuleBasedStateMachine):
-    """Two sides, and what a step may choose from; ``QueueMachine`` has the steps.
+class QueueStepRunner(RuleBasedStateMachine):
+    """Two sides, and what a step may choose from. ``QueueMachine`` has the steps.
 
-    ``in_parts`` names operations that are more than one transaction on this driver, so that a
-    crash may leave a part of them done: the push but not its answer, a claim on some of the
-    items, some of the outcomes. ``has_late_turns`` says that channels which a transaction has
-    emptied lose their turn only later, so that they have an older one if they are filled again.
+    ``in_parts`` names operations that are more than one transaction on this driver, so that a crash
+    may leave a part of them done: the push without its answer, a claim on some of the items, some
+    of the outcomes. ``has_late_turns`` says that channels which a transaction has emptied lose
+    their turn only later, so that they have an older one if they are filled again.
     """
 
     in_parts: frozenset[str] = frozenset()
@@ -70,33 +70,37 @@ class QueuePlay(RuleBasedStateMachine):
     def open(self) -> None:
         """Two empty stores."""
         self.address = self.url()
-        self.driver = QueueSide(connect("blocking", self.address, clock=self.clock))
+        self.driver = QueueSide(connect("blocking", self.address, **self.client_options()))
         self.model = QueueSide(connect("blocking", "memory://", clock=self.clock))
 
     def url(self) -> str:
-        """The URL of an empty store; asked whenever the machine begins, or begins anew."""
-        raise NotImplementedError
+        """The URL of an empty store, requested whenever the machine starts or starts over."""
+        raise NotImplementedError  # each driver has its own; a state machine cannot be an ABC
+
+    def client_options(self) -> dict[str, Any]:
+        """The options of the driver's clients. A node has the clock itself."""
+        return {"clock": self.clock}
 
     def await_end(self) -> None:
-        """Wait until what has crashed is over for the database too: until then it holds locks,
-        and others pass over what it has locked."""
+        """Wait until a crashed operation is over for the database too. Until then it holds locks,
+        and other operations skip the rows that it has locked."""
 
     def evidence(self) -> str:
-        """What else can be known of the store at the moment, for whoever has to explain it."""
+        """What else is known of the store at the moment, to explain a failure."""
         return ""
 
     def teardown(self) -> None:
         shut(self.driver.client)
         shut(self.model.client)
 
-    # What every step is made of.
+    # The parts of every step.
 
     def ask(self, crash: Point | None, operation: str, *args: Any) -> Answer:
         """Do the same on both sides and compare."""
-        return self.play(crash, operation, lambda side: args)
+        return self.run_both(crash, operation, lambda side: args)
 
-    def play(self, crash: Point | None, operation: str, arguments: Arguments) -> Answer:
-        """Do the same on both sides and compare; ids are each side's own."""
+    def run_both(self, crash: Point | None, operation: str, arguments: Arguments) -> Answer:
+        """Do the same on both sides and compare. Each side has its own ids."""
         self.age += 1
         ours = Answer(is_lost=True)
         if crash is None:
@@ -109,7 +113,7 @@ class QueuePlay(RuleBasedStateMachine):
                 return self.crashed(operation, arguments)
         theirs = attempt(self.model, operation, arguments)
         if operation not in LOOKS:
-            mine, self.views = look(self.driver), look(self.model)
+            mine, self.views = view_of(self.driver), view_of(self.model)
         if not ours.is_lost:
             found, wanted = self.answers(operation, arguments, ours.value, theirs.value)
             assert found == wanted, (
@@ -123,18 +127,18 @@ class QueuePlay(RuleBasedStateMachine):
     def answers(
         self, operation: str, arguments: Arguments, ours: Any, theirs: Any
     ) -> tuple[Any, Any]:
-        """Both answers as they must be the same."""
-        if isinstance(ours, Taking) and isinstance(theirs, Taking):
-            [take] = arguments(self.model)
-            # Where the disk is waited for in any case, no claim is loose.
-            ours = replace(ours, is_loose=False)
-            if ours.next_due is None and len(ours.items) == take.count:
-                # Not known, which is allowed when more may be due.
+        """Both answers in the form that must be equal."""
+        if isinstance(ours, ClaimResponse) and isinstance(theirs, ClaimResponse):
+            [request] = arguments(self.model)
+            # A store that always waits for the flush has no claims to confirm.
+            ours = replace(ours, confirm=None)
+            if ours.next_due is None and len(ours.items) == request.count:
+                # Unknown, which is allowed if more may be due.
                 theirs = replace(theirs, next_due=None)
             if _is_sooner(ours.next_due, theirs.next_due) and self._has_rates():
-                # Time gives room back, and nobody looks whether anything waits for it.
+                # Time frees slots of a rate, and no driver checks whether anything waits for them.
                 theirs = replace(theirs, next_due=ours.next_due)
-            if ours.version == self.views[take.queue].info.version:
+            if ours.version == self.views[request.queue].info.version:
                 # A lease that it ended may have given the queue its first channel.
                 theirs = replace(theirs, version=ours.version)
         if operation in IDS and isinstance(ours, list):
@@ -142,7 +146,7 @@ class QueuePlay(RuleBasedStateMachine):
         return self.driver.plain(ours), self.model.plain(theirs)
 
     def difference(self, mine: dict[str, QueueView]) -> str:
-        """What the sides show differently, in words; the model's side is ``views``."""
+        """A description of what differs between the sides. The model's side is ``views``."""
         if sorted(mine) != sorted(self.views):
             return f"there are {sorted(mine)}, not {sorted(self.views)}"
         for name, view in mine.items():
@@ -153,15 +157,15 @@ class QueuePlay(RuleBasedStateMachine):
         return ""
 
     def crashed(self, operation: str, arguments: Arguments) -> Answer:
-        """A crash before COMMIT left nothing behind; or something of it, where that may be."""
-        mine, before = look(self.driver), look(self.model)
+        """A crash before COMMIT left nothing behind, or a part where the driver allows that."""
+        mine, before = view_of(self.driver), view_of(self.model)
         self.views = before
         difference = self.difference(mine)
         if not difference:
             return Answer(is_lost=True, is_done=False)
         assert operation in self.in_parts, f"after a crash in {operation}, {difference}"
         attempt(self.model, operation, arguments)
-        self.views = look(self.model)
+        self.views = view_of(self.model)
         if self.difference(mine):
             self.check_part(mine, before, operation, arguments(self.driver))
             self.clear()
@@ -174,14 +178,14 @@ class QueuePlay(RuleBasedStateMachine):
         operation: str,
         args: Sequence[Any],
     ) -> None:
-        """What differs is what the operation was about."""
-        assert operation in ("claim_items", "settle"), f"{operation} was done in part"
+        """Only what the operation concerned differs."""
+        assert operation in ("queues.claim", "queues.settle"), f"{operation} was done in part"
         ours = {item["id"]: item for item in self.all_items(self.driver, mine)}
         for item in self.all_items(self.model, before):
             found = ours.pop(item["id"], None)
             if found == item:
                 continue
-            if operation == "settle":
+            if operation == "queues.settle":
                 assert item["id"] in {self.driver.number(said.item) for said in args[1]}
                 continue
             is_due = item["state"] == State.PLANNED and item["next_execution"] <= self.clock.now
@@ -190,19 +194,19 @@ class QueuePlay(RuleBasedStateMachine):
         assert not ours
 
     def all_items(self, side: QueueSide, views: dict[str, QueueView]) -> list[dict[str, Any]]:
-        """What there is of items, ended ones included."""
+        """All items, including finished ones."""
         return [side.plain(live(item)) for view in views.values() for item in view.items]
 
     def _has_rates(self) -> bool:
-        return any(row.period_ms for row in self.model.run("limit_rules", "", 9))
+        return any(row.period_ms for row in self.model.run("limits.list", "", 9))
 
     def clear(self) -> None:
-        """Begin anew with nothing at all."""
+        """Start over with two empty stores."""
         self.teardown()
         self.open()
         self.views = {}
 
-    # What steps choose from.
+    # The choices of steps.
 
     def items(self, state: State, queue: str | None = None) -> list[tuple[str, ItemState]]:
         """The items of the model in a state, of one queue or of all."""
@@ -214,7 +218,8 @@ class QueuePlay(RuleBasedStateMachine):
         ]
 
     def some_item(self, queue: str, number: int, *states: State) -> int:
-        """An item of the queue in one of the states, or any other, or none; by its number."""
+        """The number of an item of the queue in one of the states, or of any other item, or of
+        none."""
         known = [item for state in states for _, item in self.items(state, queue)]
         if known and number < 5:
             return int(self.model.number(known[number % len(known)].id))
@@ -259,11 +264,11 @@ def attempt(side: QueueSide, operation: str, arguments: Arguments) -> Answer:
 
 
 class _Undone(Exception):
-    """A transaction shall come to nothing."""
+    """Rolls a transaction back."""
 
 
 def transact(side: QueueSide, work: Sequence[tuple[str, Any]], *, is_undone: bool) -> list[Any]:
-    """Operations in one transaction of the store's own; their answers, or what they raised."""
+    """Operations in one transaction of the store. Return their answers, or what they raised."""
     answers: list[Any] = []
     store = side.client._store
 
@@ -271,7 +276,7 @@ def transact(side: QueueSide, work: Sequence[tuple[str, Any]], *, is_undone: boo
         async with store.atransaction() as session:
             for operation, args in work:
                 try:
-                    answers.append(await session.arun(getattr(session, operation)(*args)))
+                    answers.append(await session.arun(attrgetter(operation)(session)(*args)))
                 except HeadraceError as error:
                     answers.append(error)
             if is_undone:
@@ -281,14 +286,14 @@ def transact(side: QueueSide, work: Sequence[tuple[str, Any]], *, is_undone: boo
         with store.transaction() as session:
             for operation, args in work:
                 try:
-                    answers.append(session.run(getattr(session, operation)(*args)))
+                    answers.append(session.run(attrgetter(operation)(session)(*args)))
                 except HeadraceError as error:
                     answers.append(error)
             if is_undone:
                 raise _Undone
 
     with suppress(_Undone):
-        if isinstance(side.client, BlockingFace):
+        if isinstance(side.client, SyncFacade):
             side.client._await(together())
         else:
             one_by_one()

@@ -1,41 +1,41 @@
-"""A state machine that plays random operations on a driver and on the model.
+"""A state machine that runs random operations on a driver and on the model.
 
-The memory driver is the model: after every step all answers, all errors and the whole
-state must be the same in both. What the two share, and could have wrong together, is
-checked once more by ``Witness``, which knows nothing but what a user can see.
+The memory driver is the model: after every step all answers, all errors and the whole state must be
+equal in both. What the two share, and could both have wrong, is checked once more by
+``HistoryChecker``, which knows only what a user can see.
 
->>> class MyMachine(StoreMachine):
-...     def url(self) -> str:
-...         return "mydb://somewhere/new"
->>> TestMine = MyMachine.TestCase
+>>> class MyMachine(StoreMachine): ...     def url(self) -> str: ...         return
+"mydb://somewhere/new" >>> TestMine = MyMachine.TestCase
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.client import calls
-from headrace.client.calls import Call
-from headrace.client.procs import ClaimedRecords, Proc
+from headrace.client._sync.procs import Proc
+from headrace.client.claimed_records import ClaimedRecords
 from headrace.core import scans
 from headrace.core.commits import prepare
+from headrace.core.requests import procs as proc_requests
+from headrace.core.requests.request import Request
 from headrace.errors import HeadraceError
 from headrace.model.codec import DEFAULT_MAX_BODY
 from headrace.testing.clocks import FakeClock
-from headrace.testing.faces import BlockingFace, ClaimFace, FaceName, connect, shut
 from headrace.testing.faults import Point, crashing
-from headrace.testing.witness import Side, Taken, Ticket, Witness
+from headrace.testing.history import ClaimedBatch, HistoryChecker, Side, Ticket
+from headrace.testing.sync_facade import ClaimFacade, ClientMode, SyncFacade, connect, shut
 
 PROCS = ("p", "q", "r")
 
 
 class Place(NamedTuple):
-    """A position by what it refers to; ``StoreMachine.text`` writes it out for a topic."""
+    """A position by what it refers to. ``StoreMachine.text`` writes it out for a topic."""
 
     form: str
     ordinal: int = 0
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a step: ``is_lost`` if it crashed, ``is_done`` if it took effect."""
+    """The result of a step: ``is_lost`` if it crashed, ``is_done`` if it took effect."""
 
     value: Any = None
     error: HeadraceError | None = None
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     is_done: bool = True
 
     def plain(self) -> Any:
-        """What must be the same on both sides."""
+        """The part of an answer that must be equal on both sides."""
         if self.error is not None:
             return type(self.error), self.error.code, str(self.error)
         return self.value
@@ -81,11 +81,9 @@ _seconds = st.sampled_from(
     [0.001, 1.0, 5.0, 11.0, -0.001, -1.0, -3600.0, 3600.0, 86_399.0, 86_400.0]
 )
 _choices: dict[str, st.SearchStrategy[Any]] = {
-    "max_reclaims": st.sampled_from([1, 1, 2, -1]),
-    "reclaim_timeout": st.sampled_from([10.0, 1.0, 0.001, None]),
-    "on_max_reclaims_reached": st.sampled_from(
-        ["dead_letter", "dead_letter", "continue", "disable"]
-    ),
+    "max_attempts": st.sampled_from([1, 1, 2, -1]),
+    "lease": st.sampled_from([10.0, 1.0, 0.001, None]),
+    "on_exhausted": st.sampled_from(["dead_letter", "dead_letter", "continue", "disable"]),
 }
 _settings = st.fixed_dictionaries({}, optional=_choices)
 
@@ -99,33 +97,37 @@ def _has_tickets(machine: Any) -> bool:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Random operations on one store, in one process, with crashes and a restless clock.
+    """Random operations on one store, in one process, with crashes and a changing clock.
 
-    The driver calls its ``probe`` as ``headrace.drivers.running.Probe`` says; a driver
-    that does not is never crashed.
+    The driver calls its ``probe`` as ``headrace.drivers.runner.Probe`` says. A driver that does not
+    is never crashed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock()
         self.address = self.url()
-        self.driver = Side(connect("blocking", self.address, clock=self.clock))
+        self.driver = Side(connect("blocking", self.address, **self.client_options()))
         self.model = Side(connect("blocking", "memory://", clock=self.clock))
-        self.witness = Witness(self.clock)
+        self.witness = HistoryChecker(self.clock)
         self.tickets: list[Ticket] = []
         self.written = 0
         self.age = 0
 
     def url(self) -> str:
-        """The URL of an empty store; asked once per machine."""
-        raise NotImplementedError
+        """The URL of an empty store, requested once per machine."""
+        raise NotImplementedError  # each driver has its own; a state machine cannot be an ABC
+
+    def client_options(self) -> dict[str, Any]:
+        """The options of the driver's clients. A node has the clock itself."""
+        return {"clock": self.clock}
 
     def teardown(self) -> None:
         shut(self.driver.client)
         shut(self.model.client)
 
-    def play(self, crash: Point | None, act: Callable[[Side], Any]) -> Outcome:
-        """Do the same on both sides and compare; a crash before COMMIT has no effect."""
+    def run_both(self, crash: Point | None, act: Callable[[Side], Any]) -> Outcome:
+        """Do the same on both sides and compare. A crash before COMMIT has no effect."""
         self.age += 1
         ours = Outcome(is_lost=True)
         if crash is None:
@@ -147,20 +149,25 @@ class StoreMachine(RuleBasedStateMachine):
         return ours._replace(is_done=ours.error is None)
 
     def ask(self, crash: Point | None, method: str, *args: Any, **options: Any) -> Outcome:
-        """Call a method of the clients."""
-        return self.play(crash, lambda side: getattr(side.client, method)(*args, **options))
+        """Call a method of the clients, or of one of their nouns: ``procs.create``."""
+        find = attrgetter(method)
+        return self.run_both(crash, lambda side: find(side.client)(*args, **options))
 
-    def tell(
+    def ask_proc(
         self, crash: Point | None, proc: str, method: str, *args: Any, **options: Any
     ) -> Outcome:
-        """Call a method of a proc; a ticket stands for each side's own token."""
-        topic = self.topic_of(proc)
+        """Call a method of a proc."""
+        return self.run_both(
+            crash, lambda side: getattr(side.client.proc(proc), method)(*args, **options)
+        )
 
-        def act(side: Side) -> Any:
-            own = [side.token(arg) if isinstance(arg, Ticket) else arg for arg in args]
-            return getattr(side.proc(proc, topic), method)(*own, **options)
-
-        return self.play(crash, act)
+    def ask_claim(
+        self, crash: Point | None, ticket: Ticket, method: str, *args: Any, **options: Any
+    ) -> Outcome:
+        """Call a method of each side's own claim."""
+        return self.run_both(
+            crash, lambda side: getattr(side.claim(ticket), method)(*args, **options)
+        )
 
     def topic_of(self, proc: str) -> str:
         return self.witness.readers[proc].topic if proc in self.witness.readers else "a"
@@ -189,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
         return known[whose % len(known)] if known and whose < 7 else PROCS[whose % len(PROCS)]
 
     def ticket(self, which: str) -> Ticket:
-        """A claim that stands, one that was overtaken by another, the last one acked, or any."""
+        """A valid claim, one that another claim took over, the last one acked, or any."""
         readers = self.witness.readers
         known = [ticket for ticket in self.tickets if ticket.proc in readers]
         some = {
@@ -207,7 +214,7 @@ class StoreMachine(RuleBasedStateMachine):
         ),
     )
     def begin(self, sizes: list[int], some: list[tuple[str, dict[str, Any]]]) -> None:
-        """Something to work on."""
+        """Create something to work on."""
         self.ask(None, "commit_many", "a", [self.body(size) for size in sizes])
         for proc, (topic, settings) in zip(PROCS, some, strict=False):
             self.make_proc(proc, topic, Place(">"), settings, None)
@@ -257,7 +264,7 @@ class StoreMachine(RuleBasedStateMachine):
         crash=_crashes,
     )
     def commit_together(self, flush: list[tuple[str, Any, int]], crash: Point | None) -> None:
-        """Several callers' commits in one transaction, as a group commit does."""
+        """Commits of several callers in one transaction, as a group commit does."""
         together = [
             prepare(
                 [(topic, {"version": version} if key else self.body())],
@@ -268,9 +275,9 @@ class StoreMachine(RuleBasedStateMachine):
         ]
 
         def act(side: Side) -> Any:
-            return side.client._run(Call(side.client._store.commit(together), list))
+            return side.client._run(Request(side.client._store.topics.commit(together), list))
 
-        self.play(crash, act)
+        self.run_both(crash, act)
 
     @rule(
         topic=_topics,
@@ -287,12 +294,14 @@ class StoreMachine(RuleBasedStateMachine):
         limit: int | None,
         page_bytes: int,
     ) -> None:
-        """Both ways, with both ends and without."""
+        """In both directions, with both ends and without."""
         low, high = self.text(start, topic), self.text(end, topic)
         with patch.object(scans, "PAGE_BYTES", page_bytes):
             for exclusive in (False, True):
                 self.ask(None, "range", topic, low, high, exclusive=exclusive, limit=limit)
-                self.ask(None, "revrange", topic, high, low, exclusive=exclusive, limit=limit)
+                self.ask(
+                    None, "range", topic, high, low, exclusive=exclusive, limit=limit, reverse=True
+                )
 
     @rule(
         topic=_topics,
@@ -300,15 +309,15 @@ class StoreMachine(RuleBasedStateMachine):
         procs=st.none() | st.lists(_whose, max_size=3),
         after=st.sampled_from(["", "a", "z"]),
     )
-    def look(self, topic: str, whose: int, procs: list[int] | None, after: str) -> None:
-        self.ask(None, "length", topic)
-        self.ask(None, "topic_info", topic)
-        self.ask(None, "topics", prefix=topic[:1], after=after, limit=1)
-        self.ask(None, "procs", topic=topic)
-        self.tell(None, self.name(whose), "inspect")
-        self.tell(None, self.name(whose), "lag")
+    def inspect(self, topic: str, whose: int, procs: list[int] | None, after: str) -> None:
+        self.run_both(None, lambda side: side.client.topic(topic).length())
+        self.run_both(None, lambda side: side.client.topic(topic).info())
+        self.ask(None, "topics.list", prefix=topic[:1], after=after, limit=1)
+        self.ask(None, "procs.list", topic=topic)
+        self.ask_proc(None, self.name(whose), "info")
+        self.ask_proc(None, self.name(whose), "lag")
         names = None if procs is None else [self.name(other) for other in procs]
-        self.ask(None, "wait_for_procs", names, timeout=0)
+        self.ask(None, "procs.wait_idle", names, timeout=0)
 
     @rule(
         proc=st.sampled_from(PROCS),
@@ -326,25 +335,25 @@ class StoreMachine(RuleBasedStateMachine):
         crash: Point | None,
     ) -> None:
         where = self.text(offset, topic)
-        outcome = self.ask(crash, "proc", proc, topic=topic, offset=where, **settings)
+        outcome = self.ask(crash, "procs.create", proc, topic, offset=where, **settings)
         if outcome.is_done and proc not in self.witness.readers:
             self.witness.made(proc, topic, where or ">", self.driver)
 
     @precondition(_has_procs)
     @rule(whose=_whose, settings=_settings, crash=_crashes)
     def update(self, whose: int, settings: dict[str, Any], crash: Point | None) -> None:
-        self.tell(crash, self.name(whose), "update", **settings)
+        self.ask_proc(crash, self.name(whose), "update", **settings)
 
     @precondition(_has_procs)
     @rule(whose=_whose, method=st.sampled_from(["disable", "resume", "resume"]), crash=_crashes)
     def switch(self, whose: int, method: str, crash: Point | None) -> None:
-        self.tell(crash, self.name(whose), method)
+        self.ask_proc(crash, self.name(whose), method)
 
     @precondition(lambda self: len(self.witness.readers) > 1)
     @rule(whose=_whose, crash=_crashes)
-    def destroy(self, whose: int, crash: Point | None) -> None:
+    def delete(self, whose: int, crash: Point | None) -> None:
         proc = self.name(whose)
-        if self.tell(crash, proc, "destroy").is_done:
+        if self.ask_proc(crash, proc, "delete").is_done:
             self.witness.gone(proc)
 
     @precondition(_has_procs)
@@ -353,19 +362,19 @@ class StoreMachine(RuleBasedStateMachine):
         proc = self.name(whose)
         topic = self.topic_of(proc)
         where = self.text(offset, topic)
-        if self.tell(crash, proc, "seek", where).is_done:
+        if self.ask_proc(crash, proc, "seek", where).is_done:
             self.witness.made(proc, topic, where or ">", self.driver)
 
     @precondition(_has_procs)
     @rule(whose=_whose, count=_counts, crash=_crashes)
     def claim(self, whose: int, count: int, crash: Point | None) -> None:
         proc = self.name(whose)
-        self._note_claim(self.tell(crash, proc, "claim", count), count, [proc])
+        self._note_claim(self.ask_proc(crash, proc, "claim", count), count, [proc])
 
     @precondition(_has_procs)
     @rule(whose=_whose, count=_counts, crash=_crashes)
     def work(self, whose: int, count: int, crash: Point | None) -> None:
-        """What a worker does when all goes well."""
+        """What a worker does if all goes well."""
         if self._get_work(whose, count):
             self.ack("standing", crash)
 
@@ -374,9 +383,9 @@ class StoreMachine(RuleBasedStateMachine):
     def fail(
         self, whose: int, count: int, failed: int, error: str | None, crash: Point | None
     ) -> None:
-        """What a worker does when a record is too much for it."""
+        """What a worker does if a record fails."""
         if self._get_work(whose, count):
-            self.reclaim("standing", ("standing", failed), error, crash)
+            self.nack("standing", ("standing", failed), error, crash)
 
     def _get_work(self, whose: int, count: int) -> bool:
         proc = self.name(whose)
@@ -390,40 +399,40 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(_has_procs)
     @rule(whose=_whose, max_bytes=st.sampled_from([1, 60, 300]))
     def claim_what_fits(self, whose: int, max_bytes: int) -> None:
-        """A claim shrinks to a number of bytes, and so does what it hands out."""
-        with patch.object(calls, "CLAIM_BYTES", max_bytes):
+        """A claim shrinks to a number of bytes, and so do the records it returns."""
+        with patch.object(proc_requests, "CLAIM_BYTES", max_bytes):
             self.claim(whose, 100, None)
 
     @precondition(_has_procs)
     @rule(some=st.just([0, 1, 2]) | st.lists(_whose, max_size=3), count=_counts, crash=_crashes)
-    def available_proc(self, some: list[int], count: int, crash: Point | None) -> None:
+    def claim_any(self, some: list[int], count: int, crash: Point | None) -> None:
         procs = [self.name(whose) for whose in some]
-        self._note_claim(self.ask(crash, "available_proc", procs, count), count, procs)
+        self._note_claim(self.ask(crash, "procs.claim_any", procs, count), count, procs)
 
     def _note_claim(self, outcome: Outcome, count: int, procs: list[str]) -> None:
-        taken = outcome.value
-        if isinstance(taken, Taken):
-            ticket = Ticket(len(self.tickets), taken.proc, taken.records)
+        claimed = outcome.value
+        if isinstance(claimed, ClaimedBatch):
+            ticket = Ticket(len(self.tickets), claimed.proc, claimed.records)
             self.tickets.append(ticket)
-            self.witness.claimed(ticket, taken, count, self.driver)
+            self.witness.claimed(ticket, claimed, count, self.driver)
         if outcome.is_done or outcome.error:
             for proc in procs:
-                self.witness.maybe_given_back(proc)
+                self.witness.maybe_nacked(proc)
 
     @precondition(lambda self: self.witness.standing())
     @rule(whose=_whose, count=_counts, crash=_crashes)
     def overstay(self, whose: int, count: int, crash: Point | None) -> None:
-        """A claim runs out of time, and the next one takes its records over."""
+        """A claim expires, and the next one takes its records over."""
         standing = self.witness.standing()
         proc, deadline = standing[whose % len(standing)]
         self.clock.now = max(self.clock.now, round(deadline * 1000))
-        self._note_claim(self.tell(crash, proc, "claim", count), count, [proc])
+        self._note_claim(self.ask_proc(crash, proc, "claim", count), count, [proc])
 
     @precondition(_has_tickets)
     @rule(which=_which, crash=_crashes)
     def extend(self, which: str, crash: Point | None) -> None:
         ticket = self.ticket(which)
-        outcome = self.tell(crash, ticket.proc, "extend", ticket)
+        outcome = self.ask_claim(crash, ticket, "extend")
         if outcome.is_done and outcome.is_lost:
             self.witness.doubted(ticket.proc)
         elif outcome.is_done:
@@ -434,7 +443,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=_which, crash=_crashes)
     def ack(self, which: str, crash: Point | None) -> None:
         ticket = self.ticket(which)
-        if self.tell(crash, ticket.proc, "ack", ticket).is_done:
+        if self.ask_claim(crash, ticket, "ack").is_done:
             self.witness.acked(ticket)
 
     @precondition(_has_tickets)
@@ -453,7 +462,7 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         ticket = self.ticket(which)
         full = [(topic, {"version": version}) for topic, version in entries]
-        outcome = self.tell(crash, ticket.proc, "ack_commit", ticket, full, headers=headers)
+        outcome = self.ask_claim(crash, ticket, "ack_commit", full, headers=headers)
         if outcome.is_done:
             self.witness.acked(ticket)
 
@@ -464,28 +473,28 @@ class StoreMachine(RuleBasedStateMachine):
         error=_errors,
         crash=_crashes,
     )
-    def reclaim(
+    def nack(
         self,
         which: str,
         failed: tuple[str, int] | None,
         error: str | None,
         crash: Point | None,
     ) -> None:
-        """Give a claim back; what is said to have failed may be of another claim."""
+        """Release a claim. The record named as culprit may belong to another claim."""
         ticket = self.ticket(which)
         record = None
         if failed is not None:
             records = self.ticket(failed[0]).records
             record = records[failed[1] % len(records)]
-        outcome = self.tell(crash, ticket.proc, "reclaim", ticket, failed=record, error=error)
+        outcome = self.ask_claim(crash, ticket, "nack", failed=record, error=error)
         if outcome.is_done:
             self.witness.released(ticket.proc)
 
     @precondition(lambda self: self.witness.standing())
     @rule(whose=_whose, error=_errors, crash=_crashes)
-    def take_away(self, whose: int, error: str | None, crash: Point | None) -> None:
+    def release_by_force(self, whose: int, error: str | None, crash: Point | None) -> None:
         proc = self.name(whose)
-        if self.tell(crash, proc, "reclaim", error=error).is_done:
+        if self.ask_proc(crash, proc, "nack", error=error).is_done:
             self.witness.released(proc)
 
     @rule(seconds=_seconds)
@@ -493,24 +502,24 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @precondition(lambda self: self.age > 100)
-    @rule(face=st.sampled_from(["blocking", "async"]))
-    def reopen(self, face: FaceName) -> None:
-        """Another process, as far as the store can tell; blocking or async."""
+    @rule(mode=st.sampled_from(["blocking", "async"]))
+    def reopen(self, mode: ClientMode) -> None:
+        """Another process, as far as the store can tell. Blocking or async."""
         self.age = 0
         before = self.driver.client
         if before.capabilities.survives_restart:
             shut(before)
-            self.driver.client = connect(face, self.address, clock=self.clock)
+            self.driver.client = connect(mode, self.address, **self.client_options())
         else:
-            self.driver.client = connect(face, self.address, clock=self.clock)
+            self.driver.client = connect(mode, self.address, **self.client_options())
             shut(before)
 
     @invariant()
     def both_hold_the_same(self) -> None:
-        for info in self.ask(None, "topics").value:
+        for info in self.ask(None, "topics.list").value:
             self.witness.saw(info.name, self.ask(None, "range", info.name).value)
-        for info in self.ask(None, "procs").value:
-            self.tell(None, info.name, "lag")
+        for info in self.ask(None, "procs.list").value:
+            self.ask_proc(None, info.name, "lag")
 
 
 def _attempt(act: Callable[[Side], Any], side: Side) -> Outcome:
@@ -518,8 +527,10 @@ def _attempt(act: Callable[[Side], Any], side: Side) -> Outcome:
         value = act(side)
     except HeadraceError as error:
         return Outcome(error=error)
-    if isinstance(value, ClaimedRecords | ClaimFace):
-        return Outcome(Taken(value.proc_name, value.records, value.deadline), token=value.token)
-    if isinstance(value, Proc | BlockingFace):
-        return Outcome((value.name, value.topic))
+    if isinstance(value, ClaimedRecords | ClaimFacade):
+        return Outcome(
+            ClaimedBatch(value.proc_name, value.records, value.deadline), token=value.token
+        )
+    if isinstance(value, Proc | SyncFacade):
+        return Outcome(value.name)
     return Outcome(value)

@@ -1,7 +1,7 @@
-"""One test, two clients: an async client that is used like a blocking one.
+"""One test for two clients: an async client that is used like a blocking one.
 
-Every method that returns a coroutine is run on a loop of the face's own; what comes back
-(procs, claims, iterators) is wrapped the same way. So the contract suite is written once.
+The facade runs every method that returns a coroutine on a loop of its own. It wraps what comes back
+(procs, claims, iterators) in the same way. So the contract suite is written once.
 """
 
 from __future__ import annotations
@@ -9,45 +9,68 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import Context, copy_context
 from typing import Any, Literal, Self
 
 import headrace
-from headrace.client.clients import AsyncClient
-from headrace.client.dead_letters import AsyncDeadLetters
-from headrace.client.following import AsyncFollower, AsyncReplay
-from headrace.client.items import AsyncItem
-from headrace.client.kind_queues import AsyncSimpleQueue
-from headrace.client.live import AsyncLive
-from headrace.client.procs import AsyncClaim, AsyncProc
-from headrace.client.queues import AsyncQueue
-from headrace.client.sinks import AsyncSink
-from headrace.client.topics import AsyncTopic
-from headrace.client.transactions import AsyncTransaction
-from headrace.pipelines.handles import AsyncSystemProc
+from headrace.client._async.admin import AsyncAdmin
+from headrace.client._async.channels import AsyncChannels, AsyncSelections
+from headrace.client._async.client import AsyncClient
+from headrace.client._async.counters import AsyncCounters
+from headrace.client._async.dead_letters import AsyncDeadLetters
+from headrace.client._async.follower import AsyncFollower
+from headrace.client._async.items import AsyncClaimedItem
+from headrace.client._async.limits import AsyncLimits
+from headrace.client._async.live import AsyncLive
+from headrace.client._async.locks import AsyncLocks
+from headrace.client._async.procs import AsyncClaim, AsyncProc, AsyncProcs
+from headrace.client._async.queue import AsyncQueue
+from headrace.client._async.queues import AsyncQueues
+from headrace.client._async.replay import AsyncReplay
+from headrace.client._async.schedules import AsyncSchedules
+from headrace.client._async.sinks import AsyncSinks
+from headrace.client._async.tokens import AsyncTokens
+from headrace.client._async.topics import AsyncTopicReader, AsyncTopics
+from headrace.client._async.transactions import AsyncTransaction
+from headrace.client._sync.procs import Claim
+from headrace.core.requests.procs import ClaimedBatch
+from headrace.model.topics.records import Record
+from headrace.pipelines._async.collection import AsyncPipelines
+from headrace.pipelines._async.pipeline import AsyncPipeline
 
 SOON = 0.05
-FaceName = Literal["blocking", "async"]
-FACED = (
-    AsyncProc
+ClientMode = Literal["blocking", "async"]
+WRAPPED = (
+    AsyncTopics
+    | AsyncProcs
+    | AsyncQueues
+    | AsyncLimits
+    | AsyncLocks
+    | AsyncCounters
+    | AsyncSinks
+    | AsyncPipelines
+    | AsyncTokens
+    | AsyncSchedules
+    | AsyncAdmin
+    | AsyncChannels
+    | AsyncSelections
+    | AsyncProc
     | AsyncTransaction
     | AsyncQueue
-    | AsyncItem
+    | AsyncClaimedItem
     | AsyncDeadLetters
-    | AsyncTopic
+    | AsyncTopicReader
     | AsyncFollower
     | AsyncReplay
-    | AsyncSimpleQueue
-    | AsyncSystemProc
-    | AsyncSink
+    | AsyncPipeline
 )
 
 
-def connect(face: FaceName, url: str, **options: Any) -> Any:
+def connect(mode: ClientMode, url: str, **options: Any) -> Any:
     """A client with blocking methods, over ``connect`` or over ``aconnect``."""
-    if face == "blocking":
+    if mode == "blocking":
         return headrace.connect(url, **options)
     loop = asyncio.new_event_loop()
     try:
@@ -55,21 +78,29 @@ def connect(face: FaceName, url: str, **options: Any) -> Any:
     except BaseException:
         loop.close()
         raise
-    return BlockingFace(client, loop)
+    return SyncFacade(client, loop)
 
 
 def shut(client: Any) -> None:
-    """Close a client that ``connect`` gave, whatever state it is in."""
-    if isinstance(client, BlockingFace):
+    """Close a client of ``connect``, whatever state it is in."""
+    if isinstance(client, SyncFacade):
         client.shut()
     else:
         client.close()
 
 
+def claim_of(client: Any, proc: str, token: str, records: Sequence[Record] = ()) -> Any:
+    """A claim by its token, as if another client or another process had made it."""
+    batch = ClaimedBatch(proc, token, list(records), None)
+    if isinstance(client, SyncFacade):
+        return client._wrap(AsyncClaim(client._inner.proc(proc), batch))
+    return Claim(client.proc(proc), batch)
+
+
 @contextmanager
 def closing_soon(client: Any) -> Iterator[None]:
-    """Close a client while the block waits for something of it."""
-    if isinstance(client, BlockingFace):
+    """Close a client while the block waits for it."""
+    if isinstance(client, SyncFacade):
         with client.closing_soon():
             yield
         return
@@ -81,15 +112,15 @@ def closing_soon(client: Any) -> Iterator[None]:
         timer.join()
 
 
-class BlockingFace:
-    """Forwards everything to an async object and waits for it."""
+class SyncFacade:
+    """Forwards everything to an async object and waits for the result."""
 
     def __init__(
         self, inner: Any, loop: asyncio.AbstractEventLoop, context: Context | None = None
     ) -> None:
         self._inner = inner
         self._loop = loop
-        # All calls of a face are one task's, as far as context variables can tell.
+        # For context variables, all calls of a facade belong to one task.
         self._context = context or copy_context()
 
     def _await(self, awaitable: Any) -> Any:
@@ -108,19 +139,23 @@ class BlockingFace:
 
         return call
 
+    def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """An async function of the client, to be called like a blocking one."""
+        return lambda *args, **kwargs: self._wrap(function(self._inner, *_bare(args), **kwargs))
+
     def _wrap(self, value: Any) -> Any:
         if inspect.iscoroutine(value):
             value = self._await(value)
         if isinstance(value, AsyncIterator):
             return self._iterate(value)
         if isinstance(value, AsyncClaim):
-            return ClaimFace(value, self._loop, self._context)
+            return ClaimFacade(value, self._loop, self._context)
         if isinstance(value, AsyncLive):
-            return ContextFace(value, self._loop, self._context)
+            return ContextFacade(value, self._loop, self._context)
         if isinstance(value, AbstractAsyncContextManager) and not isinstance(value, AsyncClient):
-            return ContextFace(value, self._loop, self._context)
-        if isinstance(value, FACED):
-            return BlockingFace(value, self._loop, self._context)
+            return ContextFacade(value, self._loop, self._context)
+        if isinstance(value, WRAPPED):
+            return SyncFacade(value, self._loop, self._context)
         if isinstance(value, list):
             return [self._wrap(one) for one in value]
         return value
@@ -134,7 +169,7 @@ class BlockingFace:
 
     @contextmanager
     def closing_soon(self) -> Iterator[None]:
-        """Close the client by another task of its loop."""
+        """Close the client in another task of its loop."""
         closings: list[asyncio.Task[None]] = []
         self._loop.call_later(
             SOON, lambda: closings.append(self._loop.create_task(self._inner.close()))
@@ -144,7 +179,7 @@ class BlockingFace:
         self._await(closing)
 
     def pump(self) -> None:
-        """Let the loop's tasks go on for a moment."""
+        """Let the tasks of the loop continue for a moment."""
         self._await(asyncio.sleep(0.001))
 
     def shut(self) -> None:
@@ -162,8 +197,8 @@ class BlockingFace:
         self.close()
 
 
-class ContextFace(BlockingFace):
-    """A block of async code, entered and left like any other."""
+class ContextFacade(SyncFacade):
+    """An async context manager, entered and left like a blocking one."""
 
     def __enter__(self) -> Any:
         return self._wrap(self._await(self._inner.__aenter__()))
@@ -172,7 +207,7 @@ class ContextFace(BlockingFace):
         return self._await(self._inner.__aexit__(*error))
 
 
-class ClaimFace(BlockingFace, Sequence[Any]):
+class ClaimFacade(SyncFacade, Sequence[Any]):
     """A claim is also a sequence of records."""
 
     def __getitem__(self, index: Any) -> Any:
@@ -187,8 +222,8 @@ def _bare(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _unwrapped(arg: Any) -> Any:
-    if isinstance(arg, BlockingFace):
+    if isinstance(arg, SyncFacade):
         return arg._inner
     if isinstance(arg, list):
-        return [_unwrapped(item) for item in arg]
+        return [item._inner if isinstance(item, SyncFacade) else item for item in arg]
     return arg

@@ -1,9 +1,8 @@
-"""A ledger beside the database, to prove what crashes left in it.
+"""An audit log beside the database, to prove what a crash left in it.
 
-A process writes down what it is about to do and, once it was told, what became of it, in a
-file of its own. However the process ends, its ledger and the store can be joined
-afterwards: what was acknowledged must be there, what was begun may be there, and nothing
-else.
+A process records in a file of its own what it is about to do, and later the answer it got. However
+the process ends, its audit log and the store can be compared afterwards: acknowledged work must be
+stored, work that was begun may be stored, and nothing else may be.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Any, Self
 
 import msgspec
 
-from headrace.model.record import Record
+from headrace.model.topics.records import Record
 
 
-class Entry(msgspec.Struct, kw_only=True):
-    """Something that was begun; ``outcome`` is None if whoever did it did not live to see one.
+class AuditEntry(msgspec.Struct, kw_only=True):
+    """An intent, and its outcome. ``outcome`` is None if the process did not live to see one.
 
-    ``is_sent`` says that the call which decides had been made, or was just about to be.
+    ``is_sent`` says that the deciding call had been made, or was about to be.
     """
 
     name: str
@@ -32,22 +31,22 @@ class Entry(msgspec.Struct, kw_only=True):
     outcome: dict[str, Any] | None = None
 
 
-class Ledger:
-    """An append-only file; a line is on the disk when the call that writes it returns."""
+class AuditLog:
+    """An append-only file. Each write is durable when the call returns."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def intend(self, name: str, **details: Any) -> None:
-        """Write down what is about to be done, under a name that is never used again."""
+        """Record an intent, under a name that is never used again."""
         self._append({"name": name, "intent": details})
 
     def send(self, name: str) -> None:
-        """Write down that the call which decides comes next, when other things came before."""
+        """Record that the deciding call comes next, after calls that decided nothing."""
         self._append({"name": name, "is_sent": True})
 
     def outcome(self, name: str, **details: Any) -> None:
-        """Write down what came of it."""
+        """Record the outcome of an intent."""
         self._append({"name": name, "outcome": details})
 
     def _append(self, line: dict[str, Any]) -> None:
@@ -64,9 +63,9 @@ class Ledger:
         self.close()
 
 
-def read(paths: Iterable[Path]) -> list[Entry]:
-    """All entries of some ledgers. The last line of a killed process may be half a line."""
-    entries: dict[str, Entry] = {}
+def read(paths: Iterable[Path]) -> list[AuditEntry]:
+    """All entries of some audit logs. The last line of a killed process may be incomplete."""
+    entries: dict[str, AuditEntry] = {}
     for path in paths:
         for line in path.read_bytes().splitlines(keepends=True):
             if not line.endswith(b"\n"):
@@ -74,10 +73,10 @@ def read(paths: Iterable[Path]) -> list[Entry]:
             found = msgspec.json.decode(line)
             if "intent" in found:
                 assert found["name"] not in entries, f"{found['name']} was begun twice"
-                entries[found["name"]] = Entry(**found)
+                entries[found["name"]] = AuditEntry(**found)
             elif "outcome" in found:
                 entry = entries[found["name"]]
-                assert entry.outcome is None, f"{entry} was told also {found['outcome']}"
+                assert entry.outcome is None, f"{entry} also got {found['outcome']}"
                 entry.outcome = found["outcome"]
             else:
                 entries[found["name"]].is_sent = True
@@ -85,7 +84,7 @@ def read(paths: Iterable[Path]) -> list[Entry]:
 
 
 def body(name: str, place: int) -> dict[str, Any]:
-    """What the record at ``place`` of a call looks like, for ``check_commits``."""
+    """The body of the record at ``place`` of a call, for ``check_commits``."""
     return {"call": name, "place": place}
 
 
@@ -96,11 +95,11 @@ def check_order(records: Sequence[Record]) -> None:
         assert before.ts <= after.ts, f"{after.id} is older than {before.id} before it"
 
 
-def check_commits(entries: Iterable[Entry], topics: Mapping[str, Sequence[Record]]) -> None:
-    """Each commit is there once and whole, or not at all; acknowledged ones are there.
+def check_commits(entries: Iterable[AuditEntry], topics: Mapping[str, Sequence[Record]]) -> None:
+    """Each commit is stored completely and once, or not at all. Acknowledged commits are stored.
 
-    An intent has ``topics``: for each record of the call, in order, its topic; the records
-    are made by ``body``. An outcome has the ``ids`` that the call returned.
+    An intent has ``topics``: for each record of the call, in order, its topic. ``body`` makes the
+    records. An outcome has the ``ids`` that the call returned.
     """
     known = {entry.name: entry for entry in entries}
     found: dict[str, dict[int, Record]] = {}
@@ -115,7 +114,7 @@ def check_commits(entries: Iterable[Entry], topics: Mapping[str, Sequence[Record
         _check_commit(entry, found.get(name, {}))
 
 
-def _check_commit(entry: Entry, found: dict[int, Record]) -> None:
+def _check_commit(entry: AuditEntry, found: dict[int, Record]) -> None:
     places = [record.topic for _, record in sorted(found.items())]
     if entry.outcome is None and not places:
         return
@@ -126,17 +125,17 @@ def _check_commit(entry: Entry, found: dict[int, Record]) -> None:
         assert seqs == list(range(seqs[0], seqs[0] + len(seqs))), f"{entry} is scattered: {seqs}"
     if entry.outcome is not None:
         ids = [record.id for _, record in sorted(found.items())]
-        assert ids == entry.outcome["ids"], f"{entry} was told other ids than {ids}"
+        assert ids == entry.outcome["ids"], f"{entry} got other ids than {ids}"
 
 
-def check_claims(entries: Iterable[Entry], end: int) -> None:
-    """A proc handed out everything in order up to ``end``, and nothing again that was acked.
+def check_claims(entries: Iterable[AuditEntry], end: int) -> None:
+    """A proc delivered everything in order up to ``end``, and no acked record again.
 
-    An intent is a claim: its ``first`` and ``last`` seq and the millisecond ``until`` which it
-    lasts; sent is its ack. An outcome is ``acked`` or not (``ClaimLost``).
+    An intent is a claim: its ``first`` and ``last`` seq, and ``until``, the millisecond at which it
+    expires. Sent is its ack. An outcome is ``acked`` or not (``ClaimLost``).
     """
-    # The store's own clock orders the claims of a proc: a later one ends later. Within a
-    # millisecond nobody's claim can have run out, so there the later one is further on.
+    # The store's own clock orders the claims of a proc: a later one expires later. Within a
+    # millisecond no claim can have expired, so there the later one is further on.
     claims = sorted(entries, key=lambda e: (e.intent["until"], e.intent["first"]))
     positions = {0}
     for claim in claims:

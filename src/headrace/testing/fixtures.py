@@ -1,4 +1,4 @@
-"""A client for your own tests: in memory, with a clock you move and crashes you order.
+"""A client for your own tests: in memory, with a clock that you move and crashes on demand.
 
 >>> def test_signup(headrace_memory):
 ...     signup(headrace_memory, "ann")
@@ -13,22 +13,27 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.api import Headrace
+from headrace._sync.headrace import Headrace
 from headrace.client.items import Item
-from headrace.drivers.running import Probe
+from headrace.drivers.runner import Probe
 from headrace.errors import InvalidOption
 from headrace.model.codec import DEFAULT_MAX_BODY
-from headrace.model.items import State
+from headrace.model.queues.items import State
 from headrace.stores import open_store
 from headrace.testing.clocks import FakeClock
 from headrace.testing.faults import Crash
-from headrace.worker.apps import App
-from headrace.worker.inline import Handled, handle_next
+from headrace.worker.app import App
+from headrace.worker.drain import Handled, handle_next
 
 ANY: Any = object()
-MOST_ITEMS = 10_000
-# What people call an operation, where the store has another name for it.
-NAMES = {"claim": "claim_items", "settle": "settle", "complete": "settle", "push": "push"}
+MAX_ITEMS = 10_000
+# Names that users know, for operations that the store names differently.
+NAMES = {
+    "claim": "queues.claim",
+    "settle": "queues.settle",
+    "complete": "queues.settle",
+    "push": "queues.push",
+}
 
 Handlers = App | Mapping[str, Callable[..., Any]]
 
@@ -45,15 +50,16 @@ class Rehearsal(Headrace):
 
     @property
     def now(self) -> datetime:
-        """What time it is here."""
+        """The current time of this client."""
         return datetime.fromtimestamp(self.clock() / 1000, UTC)
 
     def travel(self, seconds: float = 0.0, **more: float) -> datetime:
-        """Move the clock: by seconds, or ``hours=2``, ``days=1``, as ``timedelta`` takes it."""
+        """Move the clock by seconds, or by ``hours=2``, ``days=1`` as ``timedelta`` accepts
+        them."""
         self.clock.advance(seconds + timedelta(**more).total_seconds())
         return self.now
 
-    def drain(self, handlers: Handlers, *, limit: int = MOST_ITEMS) -> list[Handled]:
+    def drain(self, handlers: Handlers, *, limit: int = MAX_ITEMS) -> list[Handled]:
         """Handle all that is due now, one by one, as a worker would; what became of each.
 
         ``handlers`` is an ``App``, or a handler for each queue by name. What is pushed meanwhile
@@ -66,7 +72,7 @@ class Rehearsal(Headrace):
         while True:
             before = len(done)
             for queue, handler in handlers.items():
-                self.ref(queue)
+                self.queues.create(queue, exist_ok=True)
                 while (handled := handle_next(self, queue, handler)) is not None:
                     done.append(handled)
                     if len(done) >= limit:
@@ -79,16 +85,16 @@ class Rehearsal(Headrace):
                 return done
 
     def run_one(self, queue: str, handler: Callable[..., Any]) -> Handled | None:
-        """Handle the next item that is due; None if there is none."""
+        """Handle the next item that is due. None if there is none."""
         return handle_next(self, queue, handler)
 
     def waiting(self, queue: str) -> list[Item]:
         """The live items of a queue, by id."""
-        reference = self.ref(queue)
+        reference = self.queues.create(queue, exist_ok=True)
         found = [
             item
             for state in (State.PLANNED, State.PENDING, State.ACTIVE)
-            for item in reference.items(state, limit=MOST_ITEMS)
+            for item in reference.items(state, limit=MAX_ITEMS)
         ]
         return sorted(found, key=lambda item: item.id)
 
@@ -123,7 +129,7 @@ class Rehearsal(Headrace):
 
     @contextmanager
     def crash_before(self, operation: str) -> Iterator[None]:
-        """In the block the process dies before this operation takes effect."""
+        """Within the block, the process dies before this operation takes effect."""
         with self._crashing(operation, "commit"):
             yield
 

@@ -1,4 +1,4 @@
-"""What the queue machine chooses from."""
+"""What the queue machine draws from."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import Any, Literal, NamedTuple
 
 from hypothesis import strategies as st
 
-from headrace.contract.items import Filter
+from headrace.contract.items import ItemFilter
 from headrace.contract.limits import OverrideRow, RuleRow
 from headrace.core.where import where
 from headrace.model.failures import Failure
-from headrace.model.items import WORKER_LOST, Kind
-from headrace.model.keyvalues import KeyValues
-from headrace.model.limits import EVERYTHING
-from headrace.model.queries import Query
-from headrace.model.typed import ANY
+from headrace.model.limits.rules import EVERYTHING
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.queries import Query
+from headrace.model.query.typed_values import ANY
+from headrace.model.queues.items import WORKER_LOST, Kind
+from headrace.model.queues.settings import Backoff
 from headrace.testing.faults import Point
 
 
 class Doc(NamedTuple):
-    """A document; its content is made when it is pushed."""
+    """A document. Its content is made when it is pushed."""
 
     subject: str | None = None
     priority: int = 0
@@ -30,8 +31,8 @@ class Doc(NamedTuple):
     channel: str | None = None
 
 
-class Saying(NamedTuple):
-    """What somebody says of an item; ``which`` counts those that are out."""
+class DrawnOutcome(NamedTuple):
+    """An outcome of an item. ``which`` counts the items in flight."""
 
     which: int
     token: Literal["own", "stale", "nobody's"]
@@ -43,7 +44,7 @@ class Saying(NamedTuple):
     pushes: tuple[tuple[str, Doc, bool], ...]
 
 
-DONE = Saying(0, "own", "complete", False, ("settings", 0), None, 0, ())
+DONE = DrawnOutcome(0, "own", "complete", False, ("settings", 0), None, 0, ())
 A, B, C = (KeyValues.of({"name": name}).form for name in "abc")
 channels = st.sampled_from([*[None] * 6, A, A, A, B, B, C])
 selections = st.sampled_from([None, Query().form, where(name="a").form, where(name__ne="a").form])
@@ -83,7 +84,7 @@ docs = st.builds(
             '{"updateable":false}',
             '{"updateable":true}',
             '{"updateable":true,"retry_position":"front"}',
-            '{"timeout":1.5}',
+            '{"lease":1.5}',
         ]
     ),
     is_empty=st.sampled_from([False] * 7 + [True]),
@@ -101,7 +102,7 @@ kinds: st.SearchStrategy[Kind] = st.sampled_from(
     ["complete", "complete", "reschedule", "reject", "reject", "kill", "drop", "release"]
 )
 sayings = st.builds(
-    Saying,
+    DrawnOutcome,
     which=which,
     token=st.sampled_from(["own", "own", "own", "own", "stale", "nobody's"]),
     kind=kinds,
@@ -145,23 +146,25 @@ seconds = st.sampled_from(
 )
 filters = st.sampled_from(
     [
-        *[Filter()] * 4,
-        Filter(subject="s"),
-        Filter(cause="rejected"),
-        Filter(cause="killed"),
-        Filter(cause=WORKER_LOST),
+        *[ItemFilter()] * 4,
+        ItemFilter(subject="s"),
+        ItemFilter(cause="rejected"),
+        ItemFilter(cause="killed"),
+        ItemFilter(cause=WORKER_LOST),
     ]
 )
-_settings: dict[str, list[Any]] = {
+SETTINGS: dict[str, list[Any]] = {
     "discipline": ["fifo", "lifo", "priority", "lifo", "fifo"],
-    "lock_duration": [300.0, 10.0, 0.001],
-    "dead_threshold": [1, 2, 5, -1],
+    "lease": [300.0, 10.0, 0.001],
+    "max_attempts": [1, 2, 5, -1],
     "max_crashes": [1, 3, -1],
     "reject_delay": [None, 0, 5.0],
+    "backoff": [Backoff(), Backoff(first=5.0, factor=1.0, jitter=0.0), Backoff(longest=2.0)],
     "reschedule_delay": [0, 5.0],
-    "retry_position": ["back", "front"],
+    "retry_position": [None, "back", "front"],
     "unique": ["live", "forever", "window"],
     "unique_window": [0, 10.0, 86_400.0],
+    "unique_content": [False, True],
     "while_active": ["skip", "next", "next", "next"],
     "keep_superseded": [None, "old"],
     "keep": ["none", "all", 0.0, 10.0],
@@ -172,10 +175,15 @@ _settings: dict[str, list[Any]] = {
     "metrics": [True, False],
     "metrics_retention": [0.0, 86_400.0],
     "serial": [False, True],
+    "max_items": [-1, 1, 3, 3],
+    "max_channel_items": [-1, 1, 2],
 }
-_setting = st.sampled_from(
-    [(name, value) for name, values in _settings.items() for value in values]
-)
+"""The settings of queues with the values that are drawn."""
+
+WORKER_SETTINGS = frozenset({"chunk", "concurrency", "log_level"})
+"""The settings that only workers follow; a store keeps them."""
+
+_setting = st.sampled_from([(name, value) for name, values in SETTINGS.items() for value in values])
 
 
 def changes(most: int) -> st.SearchStrategy[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A look at the database itself."""
+"""Diagnosis of the database itself."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from headrace.contract.values import Finding
 from headrace.errors import NotConnected
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Contract, fill
+from headrace.testing.contract.queue_base import StoreOps
 
 CHECKS = {"engine", "durability", "topics", "size"}
 
 
 def found(hr: Any, check: str) -> Finding:
     """The finding of one check."""
-    [finding] = [finding for finding in hr.diagnose() if finding.check == check]
+    [finding] = [finding for finding in hr.admin.diagnose() if finding.check == check]
     assert isinstance(finding, Finding)
     return finding
 
 
 class DiagnosisContract(Contract):
-    """Findings: one per check, and a next step for whatever is not well."""
+    """Each check has one finding. A finding that is not OK has a next step."""
+
+    needed_parts = frozenset({"admin"})
 
     @pytest.mark.parametrize("deep", [False, True])
     def test_every_store_has_the_common_checks(self, hr: Any, deep: bool) -> None:
         fill(hr, 3)
-        findings = hr.diagnose(deep=deep)
+        findings = hr.admin.diagnose(deep=deep)
         checks = [finding.check for finding in findings]
         assert set(checks) >= CHECKS
         assert len(set(checks)) == len(checks)
 
-    def test_what_is_not_well_has_a_next_step(self, hr: Any) -> None:
-        for finding in hr.diagnose():
+    def test_a_problem_has_a_next_step(self, hr: Any) -> None:
+        for finding in hr.admin.diagnose():
             assert finding.found
             assert (finding.verdict == "ok") == (finding.next_step == "")
 
-    def test_it_works_before_the_first_record(self, hr: Any) -> None:
+    def test_an_empty_store_can_be_diagnosed(self, hr: Any) -> None:
         assert found(hr, "topics").verdict == "ok"
 
     def test_a_topic_ahead_of_the_clock_is_named(self, hr: Any, clock: FakeClock) -> None:
-        """By more than a minute: less is a clock that was set."""
+        """A topic counts as ahead from one minute on. Less than that is a clock that was
+        adjusted."""
         fill(hr, 1, "early")
         clock.advance(100)
         fill(hr, 1, "late")
@@ -54,21 +58,22 @@ class DiagnosisContract(Contract):
         assert finding.facts == {"topic": "late", "ahead_ms": 120_000}
         assert "2 min ahead" in finding.found
 
-    def test_it_changes_nothing(self, hr: Any) -> None:
+    def test_a_diagnosis_changes_nothing(self, hr: Any) -> None:
         fill(hr, 3)
-        hr.proc("p", topic="t").claim()
-        before = (hr.topics(), hr.procs())
-        hr.diagnose(deep=True)
-        assert (hr.topics(), hr.procs()) == before
+        hr.procs.create("p", "t").claim()
+        before = (hr.topics.list(), hr.procs.list())
+        hr.admin.diagnose(deep=True)
+        assert (hr.topics.list(), hr.procs.list()) == before
 
-    def test_it_is_an_operation_like_any_other(self, hr: Any) -> None:
+    def test_a_diagnosis_emits_an_event(self, hr: Any) -> None:
         events: list[telemetry.Event] = []
         unsubscribe = telemetry.subscribe(events.append)
         try:
-            hr.diagnose()
+            hr.admin.diagnose()
         finally:
             unsubscribe()
-        assert [(event.operation, event.outcome) for event in events] == [("diagnose", "ok")]
+        events = [event for event in events if event.store == StoreOps(hr).store.name]
+        assert [(event.operation, event.outcome) for event in events] == [("admin.diagnose", "ok")]
         hr.close()
         with pytest.raises(NotConnected):
-            hr.diagnose()
+            hr.admin.diagnose()

@@ -1,31 +1,32 @@
-"""The two sides of the queue machine, and what must be the same on both.
+"""The two sides of the queue machine, and what must be equal on both.
 
-Ids and places in line rise on both sides in the same order, but with other gaps: a crash
-or an item that came to nothing uses them up. So ids are compared by number, in the order
-in which they first showed, and places by their order.
+Ids and positions rise on both sides in the same order but with different gaps: a crash or an item
+that was rolled back uses some up. So ids are compared by number, in the order in which they first
+appeared, and positions by their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from headrace.contract.items import (
+    ClaimResponse,
     DeadGroup,
-    EndedItem,
+    FinishedItem,
     LoggedError,
-    Place,
     Pushed,
+    QueuePosition,
     Settled,
-    Taking,
 )
 from headrace.contract.limits import Usage
 from headrace.errors import HeadraceError
-from headrace.model.items import ItemState, State
-from headrace.model.letters import PREFIX
-from headrace.testing.faces import BlockingFace
+from headrace.model.queues.dead_letter import PREFIX
+from headrace.model.queues.items import ItemState, State
+from headrace.testing.sync_facade import SyncFacade
 
 ALL = 1000
 NOBODY = 10**12
@@ -44,9 +45,9 @@ class QueueSide:
     def run(self, operation: str, *args: Any) -> Any:
         """Run an operation of the store."""
         store = self.client._store
-        if isinstance(self.client, BlockingFace):
-            return self.client._await(store.arun(getattr(store, operation)(*args)))
-        return store.run(getattr(store, operation)(*args))
+        if isinstance(self.client, SyncFacade):
+            return self.client._await(store.arun(attrgetter(operation)(store)(*args)))
+        return store.run(attrgetter(operation)(store)(*args))
 
     def learn(self, ids: Iterable[int]) -> None:
         """Number the ids that have not been seen before."""
@@ -61,11 +62,11 @@ class QueueSide:
         return self._numbers.get(id, f"unknown id {id}")
 
     def plain(self, value: Any) -> Any:
-        """An answer as it must be on both sides."""
+        """An answer in the form that must be equal on both sides."""
         match value:
             case ItemState():
                 return self._item(value)
-            case EndedItem() | Place():
+            case FinishedItem() | QueuePosition():
                 return msgspec.to_builtins(value) | {"item": self._item(value.item)}
             case LoggedError():
                 return msgspec.to_builtins(value) | {"id": None, "item": self.number(value.item)}
@@ -85,7 +86,7 @@ class QueueSide:
                     for holder in value.holders
                 ]
                 return msgspec.to_builtins(value) | {"holders": holders}
-            case Taking():
+            case ClaimResponse():
                 items = [self._item(item) for item in value.items]
                 return msgspec.to_builtins(value) | {"items": items}
             case list():
@@ -111,34 +112,36 @@ class QueueSide:
 
 
 class QueueView(NamedTuple):
-    """A queue with all its items, live and ended."""
+    """A queue with all its items, live and finished."""
 
     info: Any
-    items: list[ItemState | EndedItem]
+    items: list[ItemState | FinishedItem]
     backlog: Any
     channels: Any
 
 
-def look(side: QueueSide, prefix: str = "") -> dict[str, QueueView]:
-    """All that shows of the queues of a side; the ids in it are known from then on."""
+def view_of(side: QueueSide, prefix: str = "") -> dict[str, QueueView]:
+    """Everything that can be read of the queues of a side. Their ids are known from then on."""
     views = {}
-    queues = side.run("queues", prefix, "", ALL)
-    backlogs = side.run("backlogs", [info.name for info in queues], False)
+    queues = side.run("queues.list", prefix, "", ALL)
+    backlogs = side.run("queues.counts", [info.name for info in queues], False)
     for info, backlog in zip(queues, backlogs, strict=True):
-        items = [item for state in STATES for item in side.run("items", info.name, state, 0, ALL)]
-        channels = side.run("channels", info.name, None, "", ALL)
+        items = [
+            item for state in STATES for item in side.run("queues.items", info.name, state, 0, ALL)
+        ]
+        channels = side.run("channels.list", info.name, None, "", ALL)
         views[info.name] = QueueView(info, items, backlog, channels)
     side.learn(live(item).id for view in views.values() for item in view.items)
     return views
 
 
-def live(item: ItemState | EndedItem) -> ItemState:
-    """The item itself, ended or not."""
-    return item.item if isinstance(item, EndedItem) else item
+def live(item: ItemState | FinishedItem) -> ItemState:
+    """The item itself, finished or not."""
+    return item.item if isinstance(item, FinishedItem) else item
 
 
 def plain_view(side: QueueSide, view: QueueView) -> dict[str, Any]:
-    """A queue as it must be on both sides."""
+    """A queue in the form that must be equal on both sides."""
     waiting = [item for item in view.items if isinstance(item, ItemState)]
     line = sorted(item.position for item in waiting if item.position is not None)
     return {
@@ -151,5 +154,5 @@ def plain_view(side: QueueSide, view: QueueView) -> dict[str, Any]:
 
 
 def plain_errors(side: QueueSide, queue: str) -> Any:
-    """A queue's error series as it must be on both sides."""
-    return side.plain(side.run("logged_errors", queue, None, NOBODY, ALL))
+    """A queue's error log in the form that must be equal on both sides."""
+    return side.plain(side.run("queues.logged_errors", queue, None, NOBODY, ALL))
