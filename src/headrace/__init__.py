@@ -6,281 +6,112 @@
 '1518951480106-0'
 """
 
-from headrace import errors, settings, telemetry
-from headrace.api import AsyncHeadrace, Headrace, aconnect, connect
-from headrace.client.calls import Acked, Receipt
-from headrace.client.counters import AsyncSlots, Slots
-from headrace.client.dead_letters import AsyncDeadLetters, DeadLetters
-from headrace.client.following import AsyncFollower, AsyncReplay, Follower, Replay
-from headrace.client.items import AsyncItem, Item
-from headrace.client.kind_queues import AckQueue, AsyncAckQueue, AsyncSimpleQueue, SimpleQueue
-from headrace.client.kinds import AckOpts, Message
-from headrace.client.live import AsyncLive, Live
-from headrace.client.locks import AsyncLock, Lock
-from headrace.client.procs import AsyncClaim, AsyncProc, Claim, Proc
-from headrace.client.queues import AsyncQueue, Queue
-from headrace.client.running import Status
-from headrace.client.sinks import AsyncSink, Sink
-from headrace.client.topics import AsyncTopic, Topic
-from headrace.client.transactions import AsyncTransaction, Transaction
-from headrace.client.updating import UpdateReport
-from headrace.contract.items import ClientRow, DeadGroup, LoggedError, Outcome, Sample, Settled
-from headrace.contract.sinks import SinkInfo
-from headrace.contract.values import Capabilities, Finding
-from headrace.core.counters import CounterInfo
+from typing import TYPE_CHECKING, NoReturn
+
+from headrace import errors, telemetry, types
+from headrace._sync.headrace import Headrace, connect
+from headrace.client._sync.counters import Slots
+from headrace.client._sync.items import ClaimedItem
+from headrace.client._sync.live import Live
+from headrace.client._sync.locks import Lock
+from headrace.client._sync.procs import Claim, Proc
+from headrace.client._sync.queue import Queue
+from headrace.client._sync.topics import Topic
+from headrace.client._sync.transactions import Transaction
+from headrace.client.items import Item
 from headrace.core.documents import Commit, Doc, Push
-from headrace.core.limits import LimitTrial, LimitUsage
-from headrace.core.locks import LockInfo
-from headrace.core.looking import QueueReport, QueueStats, WorkerInfo
-from headrace.core.pushes import DocumentResult, PushResult
 from headrace.core.where import where
-from headrace.core.why import Why
-from headrace.default import (
-    ack_queue,
-    acquire,
-    available_proc,
-    change_limit,
-    clients,
-    close,
-    commit,
-    commit_many,
-    compute_stats,
-    consolidate_stats,
-    counters,
-    create,
-    create_limit,
-    delete_limit,
-    diagnose,
-    drop,
-    ids,
-    info,
-    iterate,
-    keep,
-    length,
-    limit,
-    limit_usage,
-    limits,
-    live,
-    lock,
-    locks,
-    maintain,
-    match_limits,
-    override_limit,
-    pause,
-    proc,
-    procs,
-    push,
-    push_many,
-    queue,
-    queue_defaults,
-    queues,
-    range,
-    ref,
-    register_worker,
-    release_lock,
-    resume,
-    revrange,
-    set_counter,
-    set_limit,
-    set_queue_defaults,
-    settle,
-    simple_queue,
-    sink,
-    sinks,
-    stats,
-    status,
-    system_proc,
-    system_procs,
-    topic,
-    topic_info,
-    topics,
-    transaction,
-    try_limit,
-    unique_ack_queue,
-    unique_queue,
-    update,
-    upsert,
-    upsert_many,
-    using,
-    wait_for_procs,
-    workers,
-)
 from headrace.errors import HeadraceError
-from headrace.model.collecting import MaintenanceReport
-from headrace.model.failures import Failure
-from headrace.model.items import State
-from headrace.model.keyvalues import KeyValues
-from headrace.model.limits import Override as LimitOverride
-from headrace.model.limits import Rule as LimitRule
-from headrace.model.patterns import MatchQuery
-from headrace.model.pipelines import PipelineInfo
-from headrace.model.procs import Lag, ProcInfo
-from headrace.model.queries import Query
-from headrace.model.queues import Backoff, QueueInfo, QueueSettings
-from headrace.model.record import Record, TopicInfo
-from headrace.model.selections import KeyQuery, Selection
-from headrace.model.typed import ANY, Value, typed
-from headrace.pipelines.handles import AsyncSystemProc, SystemProc
+from headrace.model.query.key_values import KeyValues
+from headrace.model.query.typed_values import ANY, typed
+from headrace.model.queues.settings import Backoff
+from headrace.model.topics.records import Record
+from headrace.pipelines._sync.pipeline import Pipeline
+from headrace.worker._sync.worker import Worker
+from headrace.worker.outcomes import (
+    Complete,
+    Drop,
+    Kill,
+    Reject,
+    Release,
+    Reschedule,
+    RetryAfter,
+    RetryLater,
+)
+
+if TYPE_CHECKING:
+    from headrace import aio
+    from headrace._async.headrace import AsyncHeadrace, aconnect
+    from headrace.node.spawn import Node, spawn
+    from headrace.worker.app import App
+    from headrace.worker.handlers import Context
+else:
+    # Loaded when they are first used: async code, and what only workers and nodes need.
+    from headrace.model.late_names import late
+
+    def _refuse(package: str, name: str) -> NoReturn:
+        from headrace.moved_names import where_is
+
+        raise AttributeError(f"{package} has no {name!r}{where_is(name)}", name=name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+    __getattr__ = late(
+        __name__,
+        _refuse,
+        App="headrace.worker.app",
+        AsyncHeadrace="headrace._async.headrace",
+        Context="headrace.worker.handlers",
+        Node="headrace.node.spawn",
+        aconnect="headrace._async.headrace",
+        aio="headrace.aio",
+        spawn="headrace.node.spawn",
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ANY",
-    "AckOpts",
-    "AckQueue",
-    "Acked",
-    "AsyncAckQueue",
-    "AsyncClaim",
-    "AsyncDeadLetters",
-    "AsyncFollower",
+    "App",
     "AsyncHeadrace",
-    "AsyncItem",
-    "AsyncLive",
-    "AsyncLock",
-    "AsyncProc",
-    "AsyncQueue",
-    "AsyncReplay",
-    "AsyncSimpleQueue",
-    "AsyncSink",
-    "AsyncSlots",
-    "AsyncSystemProc",
-    "AsyncTopic",
-    "AsyncTransaction",
     "Backoff",
-    "Capabilities",
     "Claim",
-    "ClientRow",
+    "ClaimedItem",
     "Commit",
-    "CounterInfo",
-    "DeadGroup",
-    "DeadLetters",
+    "Complete",
+    "Context",
     "Doc",
-    "DocumentResult",
-    "Failure",
-    "Finding",
-    "Follower",
+    "Drop",
     "Headrace",
     "HeadraceError",
     "Item",
-    "KeyQuery",
     "KeyValues",
-    "Lag",
-    "LimitOverride",
-    "LimitRule",
-    "LimitTrial",
-    "LimitUsage",
+    "Kill",
     "Live",
     "Lock",
-    "LockInfo",
-    "LoggedError",
-    "MaintenanceReport",
-    "MatchQuery",
-    "Message",
-    "Outcome",
-    "PipelineInfo",
+    "Node",
+    "Pipeline",
     "Proc",
-    "ProcInfo",
     "Push",
-    "PushResult",
-    "Query",
     "Queue",
-    "QueueInfo",
-    "QueueReport",
-    "QueueSettings",
-    "QueueStats",
-    "Receipt",
     "Record",
-    "Replay",
-    "Sample",
-    "Selection",
-    "Settled",
-    "SimpleQueue",
-    "Sink",
-    "SinkInfo",
+    "Reject",
+    "Release",
+    "Reschedule",
+    "RetryAfter",
+    "RetryLater",
     "Slots",
-    "State",
-    "Status",
-    "SystemProc",
     "Topic",
-    "TopicInfo",
     "Transaction",
-    "UpdateReport",
-    "Value",
-    "Why",
-    "WorkerInfo",
-    "ack_queue",
+    "Worker",
     "aconnect",
-    "acquire",
-    "available_proc",
-    "change_limit",
-    "clients",
-    "close",
-    "commit",
-    "commit_many",
-    "compute_stats",
+    "aio",
     "connect",
-    "consolidate_stats",
-    "counters",
-    "create",
-    "create_limit",
-    "delete_limit",
-    "diagnose",
-    "drop",
     "errors",
-    "ids",
-    "info",
-    "iterate",
-    "keep",
-    "length",
-    "limit",
-    "limit_usage",
-    "limits",
-    "live",
-    "lock",
-    "locks",
-    "maintain",
-    "match_limits",
-    "override_limit",
-    "pause",
-    "proc",
-    "procs",
-    "push",
-    "push_many",
-    "queue",
-    "queue_defaults",
-    "queues",
-    "range",
-    "ref",
-    "register_worker",
-    "release_lock",
-    "resume",
-    "revrange",
-    "set_counter",
-    "set_limit",
-    "set_queue_defaults",
-    "settings",
-    "settle",
-    "simple_queue",
-    "sink",
-    "sinks",
-    "stats",
-    "status",
-    "system_proc",
-    "system_procs",
+    "spawn",
     "telemetry",
-    "topic",
-    "topic_info",
-    "topics",
-    "transaction",
-    "try_limit",
     "typed",
-    "unique_ack_queue",
-    "unique_queue",
-    "update",
-    "upsert",
-    "upsert_many",
-    "using",
-    "wait_for_procs",
+    "types",
     "where",
-    "workers",
 ]

@@ -7,10 +7,12 @@
     │   ├── InvalidTopicName    invalid_topic_format
     │   ├── InvalidProcName     invalid_proc_format
     │   ├── InvalidQueueName    invalid_queue_format
+    │   ├── ReservedName        reserved_name
     │   ├── InvalidBody         invalid_log_format
     │   │   └── BodyTooLarge    body_too_large
     │   ├── InvalidPosition     invalid_range_offset
     │   ├── InvalidOption       invalid_option
+    │   │   └── InvalidProcessor    no_valid_processor_provided
     │   ├── InvalidSetting      invalid_setting
     │   ├── InvalidKeyValues    invalid_key_values
     │   ├── InvalidQuery        invalid_query
@@ -25,6 +27,8 @@
     │   ├── UnknownSink         unknown_sink
     │   ├── UnknownLock         unknown_lock
     │   ├── UnknownLimit        unknown_limit
+    │   ├── UnknownToken        unknown_token
+    │   ├── UnknownSchedule     unknown_schedule
     │   └── UnknownItem         unknown_item
     ├── ProcError
     │   ├── ProcNameTaken       proc_name_not_unique
@@ -32,7 +36,7 @@
     │   ├── ProcAlreadyDisabled proc_already_disabled
     │   ├── ProcAlreadyActive   proc_already_active
     │   ├── ProcOvertaken       proc_overtaken
-    │   ├── NothingToReclaim    nothing_to_reclaim
+    │   ├── NothingClaimed      nothing_claimed
     │   └── ClaimLost           claim_lost
     ├── QueueError
     │   ├── QueueExists         queue_exists
@@ -43,9 +47,8 @@
     │   ├── QueueFull           queue_full           retryable
     │   │   └── PushTimeout     push_timeout         retryable
     │   ├── LimitExists         limit_exists
-    │   ├── NoItemsWaiting      no_items_waiting     retryable
     │   ├── UpdateRefused       update_refused       retryable
-    │   └── RegisterWorkerError register_worker
+    │   └── WorkerExists        worker_exists
     ├── SinkError
     │   ├── SinkTaken           sink_taken
     │   ├── SinkRewound         sink_rewound
@@ -56,10 +59,20 @@
     ├── LimitError
     │   ├── LimitReached        limit_reached        retryable
     │   └── SlotsLost           slots_lost
+    ├── AccessError
+    │   ├── NotAuthenticated    not_authenticated
+    │   └── NotAllowed          not_allowed
+    ├── TokenError
+    │   ├── TokenEnded          token_ended
+    │   └── TooManySecrets      too_many_secrets
+    ├── ScheduleExists          schedule_exists
     ├── KeyReused               key_reused
     ├── NotCommitted            not_committed
     ├── WaitTimeout             wait_timeout         retryable
     ├── NotConnected            no_active_node
+    ├── NodeError
+    │   ├── NodeExists          node_exists
+    │   └── NodeLost            node_lost
     ├── SparkUnavailable        spark_unavailable
     └── StoreError
         ├── StoreUnavailable    store_unavailable    retryable
@@ -70,12 +83,9 @@
         ├── SchemaTooOld        schema_too_old
         └── UnsupportedStore    unsupported_store
 
-``code`` is stable and is the word PipeProc used wherever it had one. ``retryable``
+``code`` is stable; where PipeProc had a code for the error, it is the same. ``retryable``
 says whether the same call may succeed later without any change. The message names
 the thing and the next step. Every error pickles and copies with its attributes.
-
-FetchQ's ``PushError``, ``UpsertError``, ``CreateError`` and ``RefError`` are families across
-the tree: ``except PushError`` catches whatever ``push`` raises. They are never raised as such.
 """
 
 from __future__ import annotations
@@ -108,30 +118,14 @@ def _rebuild(cls: type[HeadraceError], message: str, details: dict[str, Any]) ->
     return cls(message, **details)
 
 
-class PushError(Exception):
-    """Whatever ``push`` can raise: wrong input, a key used twice, no client, the store."""
-
-
-class UpsertError(Exception):
-    """Whatever ``upsert`` can raise: the same as ``push``."""
-
-
-class CreateError(Exception):
-    """Whatever ``create`` can raise: wrong input, a queue that exists, no client, the store."""
-
-
-class RefError(Exception):
-    """Whatever ``ref`` can raise: wrong input, no client, the store."""
-
-
-class InvalidInput(HeadraceError, PushError, UpsertError, CreateError, RefError):
+class InvalidInput(HeadraceError):
     """The call itself is wrong; nothing was written."""
 
     code = "invalid_input"
 
 
 class InvalidTopicName(InvalidInput):
-    """A topic name holds letters, digits, ``_`` and ``-`` only."""
+    """A topic name holds letters, digits, ``_``, ``-`` and ``.`` only."""
 
     code = "invalid_topic_format"
 
@@ -146,6 +140,12 @@ class InvalidQueueName(InvalidInput):
     """A queue name follows the rule of topic names."""
 
     code = "invalid_queue_format"
+
+
+class ReservedName(InvalidInput):
+    """Names that begin with ``_`` are Headrace's own: users read such things, and do not write."""
+
+    code = "reserved_name"
 
 
 class InvalidBody(InvalidInput):
@@ -167,19 +167,25 @@ class InvalidPosition(InvalidInput):
 
 
 class InvalidOption(InvalidInput):
-    """An argument is outside what it may be; ``option`` names it."""
+    """An argument has a value that is not allowed; ``option`` names the argument."""
 
     code = "invalid_option"
 
 
+class InvalidProcessor(InvalidOption):
+    """A pipeline has no processor, or one that cannot be called with its records."""
+
+    code = "no_valid_processor_provided"
+
+
 class InvalidSetting(InvalidInput):
-    """A setting is missing, unknown or not what it may be; ``origin`` says where it stands."""
+    """A setting is missing, unknown or not allowed; ``origin`` says where it was set."""
 
     code = "invalid_setting"
 
 
 class InvalidKeyValues(InvalidInput):
-    """Key-values, or one of them, are not what they may be; ``path`` names the field."""
+    """Key-values, or one of them, are not allowed; ``path`` names the field."""
 
     code = "invalid_key_values"
 
@@ -191,7 +197,7 @@ class InvalidQuery(InvalidInput):
 
 
 class InvalidUrl(InvalidInput):
-    """The store's URL cannot be understood."""
+    """The store's URL cannot be parsed."""
 
     code = "invalid_url"
 
@@ -203,7 +209,7 @@ class NotFound(HeadraceError):
 
 
 class UnknownStore(NotFound):
-    """There are no tables of Headrace where the URL points, and none may be made."""
+    """The database of the URL has no Headrace tables, and the client may not create them."""
 
     code = "unknown_store"
 
@@ -215,7 +221,7 @@ class UnknownTopic(NotFound):
 
 
 class UnknownSeq(NotFound):
-    """No record of the topic has that sequence number (now)."""
+    """The topic has no record with that sequence number, or no longer has it."""
 
     code = "invalid_tone_id_search"
 
@@ -245,19 +251,31 @@ class UnknownSink(NotFound):
 
 
 class UnknownLock(NotFound):
-    """Nobody has the lock, or not by that number."""
+    """No client holds the lock, or not with that fencing number."""
 
     code = "unknown_lock"
 
 
 class UnknownLimit(NotFound):
-    """There is no such rule, or no such override of it."""
+    """There is no limit rule, or no override of it, with that id."""
 
     code = "unknown_limit"
 
 
+class UnknownToken(NotFound):
+    """There is no access token with that id, or it never had that secret."""
+
+    code = "unknown_token"
+
+
+class UnknownSchedule(NotFound):
+    """There is no schedule of that name."""
+
+    code = "unknown_schedule"
+
+
 class UnknownItem(NotFound):
-    """The queue has no item of that id or subject (any more)."""
+    """The queue has no item with that id or subject, or no longer has it."""
 
     code = "unknown_item"
 
@@ -275,37 +293,37 @@ class ProcNameTaken(ProcError):
 
 
 class ProcDisabled(ProcError):
-    """The proc is disabled and hands out nothing."""
+    """The proc is disabled: claims on it are refused."""
 
     code = "proc_is_disabled"
 
 
 class ProcAlreadyDisabled(ProcError):
-    """Disable was asked of a disabled proc."""
+    """The proc to disable is disabled already."""
 
     code = "proc_already_disabled"
 
 
 class ProcAlreadyActive(ProcError):
-    """Resume was asked of an active proc."""
+    """The proc to resume is active already."""
 
     code = "proc_already_active"
 
 
 class ProcOvertaken(ProcError):
-    """Records were collected by age before the proc had them; ``first`` to ``last``."""
+    """Retention removed the records ``first`` to ``last`` before the proc had read them."""
 
     code = "proc_overtaken"
 
 
-class NothingToReclaim(ProcError):
-    """Reclaim was asked of a proc without an outstanding claim."""
+class NothingClaimed(ProcError):
+    """The proc has no outstanding claim."""
 
-    code = "nothing_to_reclaim"
+    code = "nothing_claimed"
 
 
 class ClaimLost(ProcError):
-    """The token is not the one of the proc's current claim."""
+    """The token does not belong to the proc's current claim."""
 
     code = "claim_lost"
 
@@ -316,20 +334,20 @@ class QueueError(HeadraceError):
     code = "queue_error"
 
 
-class QueueExists(QueueError, CreateError):
-    """A queue was to be made, and there is one of that name."""
+class QueueExists(QueueError):
+    """A queue with that name exists already."""
 
     code = "queue_exists"
 
 
 class ItemLost(QueueError):
-    """The token is not the one of the item's present claim: somebody else has it, or it ended."""
+    """The token does not belong to the item's current claim: it expired or was settled."""
 
     code = "item_lost"
 
 
 class ItemGone(ItemLost):
-    """The item's channel was deleted while the item was out: nobody wants it any more."""
+    """The item's channel was deleted while the item was in flight."""
 
     code = "item_gone"
 
@@ -346,30 +364,23 @@ class SubjectTaken(QueueError):
     code = "subject_taken"
 
 
-class QueueFull(QueueError, PushError, UpsertError):
-    """The queue, or the channel, holds as many items as it may; nothing was pushed."""
+class QueueFull(QueueError):
+    """The queue or the channel is at its limit of items; nothing was pushed."""
 
     code = "queue_full"
     retryable = True
 
 
 class PushTimeout(QueueFull):
-    """There was no room in the queue, or the channel, within the time; nothing was pushed."""
+    """The queue or the channel stayed full for the whole wait; nothing was pushed."""
 
     code = "push_timeout"
 
 
-class LimitExists(QueueError, CreateError):
-    """There is a rule of that name, or one about the same."""
+class LimitExists(QueueError):
+    """There is a rule with that name, or one with the same scope and pattern."""
 
     code = "limit_exists"
-
-
-class NoItemsWaiting(QueueError):
-    """Nothing is due in the queue (any more) now."""
-
-    code = "no_items_waiting"
-    retryable = True
 
 
 class UpdateRefused(QueueError):
@@ -379,10 +390,10 @@ class UpdateRefused(QueueError):
     retryable = True
 
 
-class RegisterWorkerError(QueueError):
-    """The client has a worker for the queue already."""
+class WorkerExists(QueueError):
+    """The client already has a worker for the queue."""
 
-    code = "register_worker"
+    code = "worker_exists"
 
 
 class SinkError(HeadraceError):
@@ -398,13 +409,13 @@ class SinkTaken(SinkError):
 
 
 class SinkRewound(SinkError):
-    """The query repeats what the sink has, and not as it was: its checkpoint was put back."""
+    """The query repeats a batch of the sink with other content: its checkpoint was restored."""
 
     code = "sink_rewound"
 
 
 class StageLost(SinkError):
-    """What was staged is not there, or not all of it: the task has to be run again."""
+    """Staged records are missing: the task has to run again."""
 
     code = "stage_lost"
     retryable = True
@@ -417,14 +428,15 @@ class LockError(HeadraceError):
 
 
 class LockTaken(LockError):
-    """Somebody else has the lock, and the time to wait for it is over."""
+    """Another client held the lock for the whole wait."""
 
     code = "lock_taken"
     retryable = True
 
 
 class LockLost(LockError):
-    """The lock is not ours any more: its lease ran out and somebody took it, or it was broken."""
+    """The lock is no longer held: its lease expired and another client acquired it, or it was
+    released or broken."""
 
     code = "lock_lost"
 
@@ -436,41 +448,101 @@ class LimitError(HeadraceError):
 
 
 class LimitReached(LimitError):
-    """A limit has no room for so many more, and the time to wait for it is over."""
+    """A limit did not have enough free slots within the wait."""
 
     code = "limit_reached"
     retryable = True
 
 
 class SlotsLost(LimitError):
-    """What was acquired is not counted any more: its lease ran out, and it was given back."""
+    """The acquired slots are no longer held: their lease expired, and they were released."""
 
     code = "slots_lost"
 
 
-class KeyReused(HeadraceError, PushError, UpsertError):
-    """An idempotency key came back with other content."""
+class AccessError(HeadraceError):
+    """The node does not accept the caller; nothing was done."""
+
+    code = "access_error"
+
+
+class NotAuthenticated(AccessError):
+    """The node needs a valid access token."""
+
+    code = "not_authenticated"
+
+
+class NotAllowed(AccessError):
+    """The scopes of the access token do not allow the call."""
+
+    code = "not_allowed"
+
+
+class TokenError(HeadraceError):
+    """The state of the access token does not allow the call."""
+
+    code = "token_error"
+
+
+class TokenEnded(TokenError):
+    """The access token was revoked, or its time is over."""
+
+    code = "token_ended"
+
+
+class TooManySecrets(TokenError):
+    """The access token has two valid secrets: revoke one of them first."""
+
+    code = "too_many_secrets"
+
+
+class ScheduleExists(HeadraceError):
+    """There is a schedule of that name with another content; nothing was written."""
+
+    code = "schedule_exists"
+
+
+class KeyReused(HeadraceError):
+    """An idempotency key was used again with other content."""
 
     code = "key_reused"
 
 
 class NotCommitted(HeadraceError):
-    """A receipt was shown for records that are not in the log."""
+    """The receipt is for records that are not in the log."""
 
     code = "not_committed"
 
 
 class WaitTimeout(HeadraceError):
-    """The wait ended before what it waited for."""
+    """The awaited condition did not come true within the wait."""
 
     code = "wait_timeout"
     retryable = True
 
 
-class NotConnected(HeadraceError, PushError, UpsertError, CreateError, RefError):
-    """There is no open client to do this with."""
+class NotConnected(HeadraceError):
+    """There is no open client for this call."""
 
     code = "no_active_node"
+
+
+class NodeError(HeadraceError):
+    """A node cannot be started, or is no longer the one that the client knew."""
+
+    code = "node_error"
+
+
+class NodeExists(NodeError):
+    """The namespace, port or socket of the node is taken; ``pid`` says by which process, if known."""
+
+    code = "node_exists"
+
+
+class NodeLost(NodeError):
+    """The node ended. If it runs again, it has lost what was only in its memory."""
+
+    code = "node_lost"
 
 
 class SparkUnavailable(HeadraceError):
@@ -479,8 +551,8 @@ class SparkUnavailable(HeadraceError):
     code = "spark_unavailable"
 
 
-class StoreError(HeadraceError, PushError, UpsertError, CreateError, RefError):
-    """The database failed us, or we cannot work with it."""
+class StoreError(HeadraceError):
+    """The database failed, or Headrace cannot work with it."""
 
     code = "store_error"
 
@@ -493,14 +565,14 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Others held the database for longer than the client's patience."""
+    """Other transactions held the database for longer than the client's ``patience``."""
 
     code = "store_busy"
     retryable = True
 
 
 class OutcomeUnknown(StoreError):
-    """The connection broke at COMMIT and the store cannot tell any more what happened."""
+    """The commit or its flush got no answer, and the store cannot find out what happened."""
 
     code = "outcome_unknown"
 

@@ -1,8 +1,10 @@
 """Where settings come from: arguments, the environment, files, defaults, in that order.
 
-The environment has ``HEADRACE_URL`` and so on. Files are ``headrace.toml``, or
-``pyproject.toml`` with a table ``[tool.headrace]``; the nearest one counts, from the
-working directory upwards.
+The environment has ``HEADRACE_URL`` and so on. The file is ``headrace.toml``, or
+``pyproject.toml`` with a table ``[tool.headrace]``: the nearest one from the working directory up
+to the root of the project. The root is the first directory with ``.git`` or ``pyproject.toml``, or
+the home directory. Without a root, only the working directory is searched: a shared directory
+further up may belong to another user.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ __all__ = ["Given", "Setting", "Settings", "load"]
 PREFIX = "HEADRACE_"
 FILE = "headrace.toml"
 PROJECT_FILE = "pyproject.toml"
+ROOT_MARKERS = (".git", PROJECT_FILE)
 
 
 def load(
@@ -32,16 +35,21 @@ def load(
 ) -> Settings:
     """Resolve all settings; an argument that is None counts as not given.
 
-    An argument may be a ``Given``, to name where it came from. ``InvalidSetting`` names
-    what is wrong and where it stands.
+    An argument may be a ``Given``, to name its origin. ``InvalidSetting`` names the setting and
+    its origin.
     """
     check_known(list(arguments), "the call")
+    start = (Path.cwd() if folder is None else folder).resolve()
+    root = _find_root(start)
+    path, from_file = _from_file(start, root or start)
     return resolve(
         [
             _from_arguments(arguments),
             _from_environment(os.environ if environ is None else environ),
-            _from_file(Path.cwd() if folder is None else folder),
-        ]
+            from_file,
+        ],
+        file=None if path is None else str(path),
+        root=None if root is None else str(root),
     )
 
 
@@ -54,7 +62,7 @@ def _from_arguments(arguments: Mapping[str, object]) -> dict[str, Given]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
-    # An empty variable is how many tools say "not set".
+    # Many tools set an empty variable to unset it.
     variables = {name: PREFIX + name.upper() for name in KINDS}
     return {
         name: Given(environ[variable], variable)
@@ -63,50 +71,72 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
     }
 
 
-def _from_file(folder: Path) -> dict[str, Given]:
-    folder = folder.resolve()
-    for place in (folder, *folder.parents):
-        if (place / FILE).is_file():
-            path = place / FILE
-            return _given(_parse(path), str(path), place)
-        if (place / PROJECT_FILE).is_file():
-            path = place / PROJECT_FILE
+def _find_root(folder: Path) -> Path | None:
+    """The root of the project that contains a folder, or the home directory that does."""
+    home = _home()
+    for directory in (folder, *folder.parents):
+        if directory == home or any((directory / marker).exists() for marker in ROOT_MARKERS):
+            return directory
+    return None
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return None  # an account without a home directory
+
+
+def _from_file(folder: Path, root: Path) -> tuple[Path | None, dict[str, Given]]:
+    for directory in (folder, *folder.parents):
+        path = directory / FILE
+        if path.is_file():
+            return path, _from_table(_parse(path), str(path), directory)
+        path = directory / PROJECT_FILE
+        if path.is_file():
             tools = _parse(path).get("tool")
             if isinstance(tools, dict) and "headrace" in tools:
-                return _given(tools["headrace"], f"{path} [tool.headrace]", place)
-    return {}
+                origin = f"{path} [tool.headrace]"
+                return path, _from_table(tools["headrace"], origin, directory)
+        if directory == root:
+            break
+    return None, {}
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    import tomllib  # seldom needed, and this module is imported by all
+    import tomllib  # rarely needed, and every process imports this module
 
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidSetting(f"{path} is not valid TOML: {error}.", origin=str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        message = f"{path} is not valid TOML: {error}."
+    except UnicodeDecodeError:
+        message = f"{path} is not valid TOML: it is not UTF-8."
     except OSError as error:
-        raise InvalidSetting(
-            f"{path} cannot be read: {error.strerror}.", origin=str(path)
-        ) from error
+        message = f"{path} cannot be read: {error.strerror}."
+    # Outside of the handlers: those errors may hold the text of the file with its password.
+    raise InvalidSetting(message, origin=str(path))
 
 
-def _given(table: object, origin: str, place: Path) -> dict[str, Given]:
+def _from_table(table: object, origin: str, directory: Path) -> dict[str, Given]:
     if not isinstance(table, dict):
         raise InvalidSetting(f"{origin} is not a table of settings.", origin=origin)
     check_known(list(table), origin)
     if "url" in table:
-        table = {**table, "url": _anchored(table["url"], place)}
+        table = {**table, "url": _absolute_url(table["url"], directory)}
     return {name: Given(value, origin) for name, value in table.items()}
 
 
-def _anchored(url: object, place: Path) -> object:
-    """A URL with a relative file, from where the settings file is: it must mean the same
-    file in every folder below."""
+def _absolute_url(url: object, directory: Path) -> object:
+    """The URL with a relative path resolved against the directory of the settings file.
+
+    So it names the same file in every directory below.
+    """
     try:
         parts = parse_url(url)
     except InvalidUrl:
-        # Whoever uses it says what is wrong, and names the file.
+        # Resolving the settings reports the error with its origin.
         return url
     if parts.scheme != "sqlite" or Path(parts.location).is_absolute():
         return url
-    return with_options(f"sqlite:///{quote(str(place / parts.location))}", parts.options)
+    return with_options(f"sqlite:///{quote(str(directory / parts.location))}", parts.options)
