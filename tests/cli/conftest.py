@@ -1,13 +1,15 @@
-"""The command line, alone with its settings."""
+"""The command line without any settings but the test's own."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Answer, Cli, on
+from run_cli import Answer, Cli, on
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
+from served_node import ServedNode
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +46,32 @@ def cli(bare: Cli, sqlite_url: str) -> Cli:
 
 
 @pytest.fixture
+def node_url(served: ServedNode, sqlite_url: str) -> Iterator[str]:
+    """The URL of a node that serves a SQLite file."""
+    with served.serving(sqlite_url):
+        yield served.unix_url
+
+
+@pytest.fixture(params=["sqlite", "postgres", "node"])
+def durable_url(request: pytest.FixtureRequest) -> str:
+    """Every driver that several processes can share, in turn."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def direct_url(request: pytest.FixtureRequest, durable_url: str) -> str:
+    """The same store without a node: only a client of the store itself can have another clock."""
+    is_node = durable_url.startswith("unix://")
+    return str(request.getfixturevalue("sqlite_url")) if is_node else durable_url
+
+
+@pytest.fixture
 def each(bare: Cli, durable_url: str) -> Cli:
-    """Call ``headrace`` on SQLite and on PostgreSQL in turn."""
+    """Call ``headrace`` on SQLite, on PostgreSQL and through a node in turn."""
     return on(bare, durable_url)
 
 
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody sits at the terminal and types what is given as input."""
-    monkeypatch.setattr("headrace.cli.asking.is_terminal", lambda: True)
+    """A person at the terminal types the given input."""
+    monkeypatch.setattr("headrace.cli.prompts.is_terminal", lambda: True)

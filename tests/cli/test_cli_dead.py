@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from calling import Cli, on_terminal
+from run_cli import Cli, on_terminal
 
 import headrace
+from headrace.drivers.sql_common.queues.dead_letters import QueueDeadLetters
 from headrace.errors import StoreUnavailable
 from headrace.testing.clocks import FakeClock
 
@@ -20,7 +21,7 @@ def hr(sqlite_url: str) -> Iterator[headrace.Headrace]:
     """
     clock = FakeClock()
     with headrace.connect(sqlite_url, clock=clock) as client:
-        queue = client.queue("q", discipline="fifo", dead_threshold=1)
+        queue = client.queues.create("q", discipline="fifo", max_attempts=1, exist_ok=True)
         client.push("q", {"n": 1}, subject="s1")
         client.push_many("q", [{"n": n} for n in range(2, 7)])
         for item in queue.claim(5, lease=60):
@@ -56,7 +57,10 @@ def test_dead_letters_on_every_engine(each: Cli, durable_url: str) -> None:
         assert each("dead", "redrive", "q", *which).json["done"] == 2
         assert each("dead", "move", "q", "other", *which).json["done"] == 2
         assert each("dead", "purge", "q", "--cause", "killed", "--yes", "--json").json["done"] == 2
-        assert [(stats.queue, stats.pending) for stats in hr.stats()] == [("other", 2), ("q", 2)]
+        assert [(stats.queue, stats.pending) for stats in hr.queues.stats()] == [
+            ("other", 2),
+            ("q", 2),
+        ]
 
 
 def test_ls_lists_dead_items(hr: headrace.Headrace, cli: Cli) -> None:
@@ -64,11 +68,12 @@ def test_ls_lists_dead_items(hr: headrace.Headrace, cli: Cli) -> None:
     assert (answer.code, answer.err) == (0, "")
     titles, first, *others = answer.out.splitlines()
     assert titles.split() == [
-        *("ID", "SUBJECT", "DIED", "CAUSE", "ATTEMPTS", "FINGERPRINT", "PAYLOAD", "ERROR"),
+        *("ID", "SUBJECT", "DIED", "CAUSE", "ATTEMPTS", "FINGERPRINT", "ERROR", "PAYLOAD"),
     ]
     assert len(others) == 5
     assert first.split()[:5] == ["1", "s1", "2018-02-18T10:58:00.106Z", "killed", "1"]
-    assert first.endswith('{"n":1}  Rejected: timeout after 1 s')
+    assert "Rejected: timeout after 1 s " in first
+    assert first.endswith(' {"n":1}')
 
 
 @pytest.mark.parametrize(
@@ -87,17 +92,19 @@ def test_ls_lists_dead_items(hr: headrace.Headrace, cli: Cli) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)),
 )
-def test_which(hr: headrace.Headrace, cli: Cli, options: list[str], expected: list[int]) -> None:
+def test_dead_items_are_filtered(
+    hr: headrace.Headrace, cli: Cli, options: list[str], expected: list[int]
+) -> None:
     assert ids(cli("dead", "ls", "q", *options, "--json")) == expected
     if "-n" not in options:
         found = cli("dead", "purge", "q", *options, "--dry-run", "--json").json
         assert (found["matching"], found["done"]) == (len(expected), 0)
 
 
-def test_ls_goes_on_behind_a_page(
+def test_ls_continues_after_a_page(
     hr: headrace.Headrace, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.dead.PAGE", 2)
+    monkeypatch.setattr("headrace.cli.pages.PAGE_SIZE", 2)
     assert len(ids(cli("dead", "ls", "q", "--json"))) == 6
     assert len(ids(cli("dead", "ls", "q", "-n", "3", "--json"))) == 3
 
@@ -124,15 +131,15 @@ def test_show(hr: headrace.Headrace, cli: Cli) -> None:
     assert "Rejected: no such user" in cli("dead", "show", "q", "5").out
 
 
-def test_nothing_dead_is_said_on_stderr(hr: headrace.Headrace, cli: Cli) -> None:
-    hr.queue("empty")
+def test_an_empty_list_is_reported_on_stderr(hr: headrace.Headrace, cli: Cli) -> None:
+    hr.queues.create("empty")
     assert cli("dead", "ls", "empty") == (0, "", "queue 'empty' has no dead items\n")
     assert cli("dead", "groups", "empty") == (0, "", "queue 'empty' has no dead items\n")
     assert cli("dead", "ls", "q", "--id", "99").err == "queue 'q' has no matching dead items\n"
     answer = cli("dead", "redrive", "empty")
-    assert answer == (0, "", "queue 'empty' has no dead items: nothing is to be done\n")
+    assert answer == (0, "", "queue 'empty' has no dead items: there is nothing to do\n")
     answer = cli("dead", "purge", "q", "--subject", "x", "--json")
-    assert answer.err == "queue 'q' has no matching dead items: nothing is to be done\n"
+    assert answer.err == "queue 'q' has no matching dead items: there is nothing to do\n"
     assert answer.json == {
         "queue": "q",
         "action": "purge",
@@ -153,22 +160,22 @@ def test_nothing_dead_is_said_on_stderr(hr: headrace.Headrace, cli: Cli) -> None
         ),
         (
             ["purge", "q", "--cause", "killed", "--limit", "2"],
-            "2 of the 3 matching dead items of queue 'q' will be removed for good",
+            "2 of the 3 matching dead items of queue 'q' will be removed permanently",
         ),
         (["purge", "q", "--id", "1"], "1 matching dead item of queue 'q' will be removed"),
         (
             ["move", "q", "new"],
-            "all 6 dead items of queue 'q' will move to queue 'new', which is made for it",
+            "all 6 dead items of queue 'q' will move to queue 'new', which will be created",
         ),
         (["move", "q", "old"], "all 6 dead items of queue 'q' will move to queue 'old'\n"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_will_be_done_is_counted_first(
+def test_a_dry_run_only_counts(
     hr: headrace.Headrace, cli: Cli, args: list[str], forecast: str
 ) -> None:
-    """Nothing is done in a dry run, nor where nobody can be asked."""
-    hr.queue("old")
+    """Nothing is done in a dry run, nor without a terminal to confirm."""
+    hr.queues.create("old")
     dry = cli("dead", *args, "--dry-run")
     assert (dry.code, dry.out) == (0, "")
     assert dry.err.startswith(forecast)
@@ -176,9 +183,9 @@ def test_what_will_be_done_is_counted_first(
     unasked = cli("dead", *args)
     assert (unasked.code, unasked.out) == (2, "")
     assert unasked.err.startswith(forecast)
-    assert unasked.err.endswith("say --yes to go on without a question.\n")
+    assert unasked.err.endswith("use --yes to go on without a question.\n")
     assert dead(hr) == [1, 2, 3, 4, 5, 6]
-    assert [info.name for info in hr.queues()] == ["old", "q"]
+    assert [info.name for info in hr.queues.list()] == ["old", "q"]
 
 
 @pytest.mark.usefixtures("person")
@@ -208,7 +215,7 @@ def test_redrive(hr: headrace.Headrace, cli: Cli) -> None:
     }
 
 
-def test_one_whose_subject_is_taken_stays(hr: headrace.Headrace, cli: Cli) -> None:
+def test_an_item_whose_subject_is_in_use_stays(hr: headrace.Headrace, cli: Cli) -> None:
     hr.push("q", {"n": 7}, subject="s1")
     answer = cli("dead", "redrive", "q", "--yes")
     assert answer.out == "redriven: 5 dead items of queue 'q'\n"
@@ -229,11 +236,11 @@ def test_purge(hr: headrace.Headrace, cli: Cli) -> None:
     assert dead(hr) == [1, 2]
 
 
-def test_what_ends_early_says_how_far_it_came(
+def test_an_interrupted_command_reports_its_progress(
     hr: headrace.Headrace, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.client.redriving.STEP", 2)
-    original = type(hr._store).purge_dead
+    monkeypatch.setattr("headrace.client.workflows.redrive.STEP", 2)
+    original = QueueDeadLetters.purge_dead
     left = iter([True, True, False])
 
     def fail(self: Any, *args: Any) -> Any:
@@ -241,15 +248,15 @@ def test_what_ends_early_says_how_far_it_came(
             raise StoreUnavailable("the store is away: wait.")
         return original(self, *args)
 
-    monkeypatch.setattr(type(hr._store), "purge_dead", fail)
+    monkeypatch.setattr(QueueDeadLetters, "purge_dead", fail)
     answer = cli("dead", "purge", "q", "--yes")
     assert (answer.code, answer.out) == (4, "")
     assert "removed: 4 dead items of queue 'q', before this\n" in answer.err
     assert dead(hr) == [5, 6]
 
 
-def test_a_bar_is_for_people(hr: headrace.Headrace, sqlite_url: str) -> None:
-    """Also where the result goes to the screen: nothing else is printed meanwhile."""
+def test_a_progress_bar_needs_a_terminal(hr: headrace.Headrace, sqlite_url: str) -> None:
+    """Even if the result goes to the screen: nothing else is printed meanwhile."""
     args = ("-u", sqlite_url, "dead", "redrive", "q", "--yes", "--rate", "20")
     code, _, screen = on_terminal(*args, is_data_shown=True)
     assert code == 0
@@ -266,12 +273,12 @@ def test_a_bar_is_for_people(hr: headrace.Headrace, sqlite_url: str) -> None:
         (["redrive", "nope", "--yes"], 3, "there is no queue 'nope'"),
         (["purge", "nope", "--yes"], 3, "there is no queue 'nope'"),
         (["move", "nope", "to", "--yes"], 3, "there is no queue 'nope'"),
-        (["ls", "no good"], 2, "cannot name a queue"),
-        (["move", "q", "no good", "--yes"], 2, "cannot name a queue"),
-        (["move", "q", "q", "--yes"], 2, "they are in queue 'q' already: use redrive"),
+        (["ls", "no/good"], 2, "cannot name a queue"),
+        (["move", "q", "no/good", "--yes"], 2, "cannot name a queue"),
+        (["move", "q", "q", "--yes"], 2, "the items are in queue 'q' already: use redrive"),
         (["move", "q", "--yes"], 2, "Missing argument 'TO'"),
         (["show", "q", "99"], 3, "queue 'q' has no item 99"),
-        (["show", "q", "7"], 3, "queue 'q' has no item 7"),
+        (["show", "q", "7"], 3, "item 7 of queue 'q' is pending, not dead"),
         (["ls", "q", "-n", "-5"], 2, "Invalid value for '--limit' / '-n'"),
         (["redrive", "q", "--limit", "-5", "--yes"], 2, "Invalid value for '--limit' / '-n'"),
         (["purge", "q", "--limit", "0", "--yes"], 2, "Invalid value for '--limit' / '-n'"),
@@ -292,7 +299,7 @@ def test_a_bar_is_for_people(hr: headrace.Headrace, sqlite_url: str) -> None:
 def test_mistakes_are_one_line_and_a_code(
     hr: headrace.Headrace, cli: Cli, args: list[str], code: int, message: str
 ) -> None:
-    """And nothing is done."""
+    """Nothing is done."""
     hr.push("q", {"n": 7})
     answer = cli("dead", *args)
     assert (answer.code, answer.out) == (code, "")
@@ -300,4 +307,4 @@ def test_mistakes_are_one_line_and_a_code(
     assert answer.err.startswith("headrace: ")
     assert answer.err.count("\n") == 1
     assert dead(hr) == [1, 2, 3, 4, 5, 6]
-    assert [info.name for info in hr.queues()] == ["q"]
+    assert [info.name for info in hr.queues.list()] == ["q"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from calling import Cli
+from run_cli import Cli, on_terminal
 
 import headrace
 
@@ -12,7 +12,7 @@ import headrace
 def hr(sqlite_url: str) -> Iterator[headrace.Headrace]:
     """Queue ``q``: item 1 (a) in flight, 2 (b) pending, 3 planned, 4 (d) dead."""
     with headrace.connect(sqlite_url) as client:
-        queue = client.queue("q", discipline="fifo")
+        queue = client.queues.create("q", discipline="fifo", exist_ok=True)
         client.push("q", {"n": 1}, subject="a")
         client.push("q", {"n": 2}, subject="b", headers={"x": "y"})
         client.push("q", {"n": 3}, delay="1h")
@@ -32,7 +32,7 @@ def shown(text: str) -> dict[str, str]:
 
 
 def test_an_item_from_push_to_cancel(each: Cli, durable_url: str) -> None:
-    """On every engine."""
+    """On every driver."""
     each("push", "q", '{"n": 1}', "--subject", "a", "--delay", "1h")
     [found] = each("item", "ls", "q", "--json").json_lines
     assert (found["subject"], found["state"], found["payload"]) == ("a", "planned", {"n": 1})
@@ -75,22 +75,27 @@ def test_ls_of_some(hr: headrace.Headrace, cli: Cli, options: list[str], ids: li
     assert [row["id"] for row in found.json_lines] == ids
 
 
-def test_ls_goes_on_behind_a_page(
+def test_ls_continues_after_a_page(
     hr: headrace.Headrace, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hr.push_many("q", [{"n": n} for n in range(7)])
-    monkeypatch.setattr("headrace.cli.item.PAGE", 3)
+    monkeypatch.setattr("headrace.cli.pages.PAGE_SIZE", 3)
     assert len(cli("item", "ls", "q", "--json").json_lines) == 10
     assert len(cli("item", "ls", "q", "-n", "5", "--json").json_lines) == 5
 
 
-def test_a_long_payload_is_cut_in_the_list_only(hr: headrace.Headrace, cli: Cli) -> None:
-    hr.push("q", "x" * 100, subject="long")
-    assert "x…" in cli("item", "ls", "q", "--state", "pending").out
-    assert "x" * 100 in cli("item", "show", "q", "long").out
+def test_a_long_payload_is_truncated_in_the_list_on_a_terminal_only(
+    hr: headrace.Headrace, cli: Cli, sqlite_url: str
+) -> None:
+    hr.push("q", "x" * 10_000, subject="long")
+    _, _, screen = on_terminal("-u", sqlite_url, "item", "ls", "q", is_data_shown=True)
+    assert "xx…" in screen
+    assert "x" * 100 not in screen
+    assert "x" * 10_000 in cli("item", "ls", "q", "--state", "pending").out
+    assert "x" * 10_000 in cli("item", "show", "q", "long").out
 
 
-def test_show_tells_everything(hr: headrace.Headrace, cli: Cli) -> None:
+def test_show_prints_everything(hr: headrace.Headrace, cli: Cli) -> None:
     found = shown(cli("item", "show", "q", "2").out)
     assert (found["id"], found["state"], found["subject"]) == ("2", "pending", "b")
     assert (found["payload"], found["headers"]) == ('{"n":2}', '{"x":"y"}')
@@ -112,7 +117,7 @@ def test_show_prints_the_traceback(hr: headrace.Headrace, cli: Cli) -> None:
     assert error["message"] == "no such user\nat all"
 
 
-def test_bytes_are_told_as_such(hr: headrace.Headrace, cli: Cli) -> None:
+def test_bytes_are_shown_as_such(hr: headrace.Headrace, cli: Cli) -> None:
     hr.push("q", b"\x00\xff", subject="raw")
     found = cli("item", "show", "q", "raw", "--json").json
     assert (found["payload"], found["is_bytes"]) == ("AP8=", True)
@@ -137,7 +142,7 @@ def test_a_subject_may_look_like_an_id(hr: headrace.Headrace, cli: Cli) -> None:
 
 
 def test_why(hr: headrace.Headrace, cli: Cli) -> None:
-    hr.pause("q", by="ann")
+    hr.queue("q").pause(by="ann")
     assert "item 2 (b) of queue 'q' is pending: the queue is paused by ann" in (
         cli("item", "why", "q", "b").out
     )
@@ -147,11 +152,16 @@ def test_why(hr: headrace.Headrace, cli: Cli) -> None:
     assert "killed" in cli("item", "why", "q", "d").out
 
 
-def test_cancel_prints_what_is_gone(hr: headrace.Headrace, cli: Cli) -> None:
+def test_cancel_prints_the_deleted_item(hr: headrace.Headrace, cli: Cli) -> None:
     answer = cli("item", "cancel", "q", "b")
     assert answer.err == "item 2 of queue 'q' is removed\n"
     assert shown(answer.out)["payload"] == '{"n":2}'
     assert cli("item", "show", "q", "b").code == 3
+
+
+def test_cancel_deletes_a_dead_item(hr: headrace.Headrace, cli: Cli) -> None:
+    assert cli("item", "cancel", "q", "d", "--json").json["state"] == "dead"
+    assert hr.queue("q").dead.count() == 0
 
 
 def test_retry_runs_a_dead_item_again(hr: headrace.Headrace, cli: Cli) -> None:
@@ -164,11 +174,11 @@ def test_edit_changes_what_is_given(hr: headrace.Headrace, cli: Cli) -> None:
     cli("item", "edit", "q", "b", "--payload", "null")
     cli("item", "edit", "q", "b", "--priority", "7")
     item = hr.queue("q").item("b")
-    assert (item.payload, item.priority, item.state) == (None, 7, headrace.State.PENDING)
+    assert (item.payload, item.priority, item.state) == (None, 7, headrace.types.State.PENDING)
     later = cli("item", "edit", "q", "b", "--delay", "1h", "--json").json
     assert later["state"] == "planned"
     at = cli("item", "edit", "q", "b", "--at", "2099-01-01T00:00Z", "--json").json
-    assert at["next_execution"] == "2099-01-01T00:00:00Z"
+    assert at["due_at"] == "2099-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +190,7 @@ def test_edit_changes_what_is_given(hr: headrace.Headrace, cli: Cli) -> None:
         (["cancel", "nope", "1"], 3, "there is no queue 'nope'"),
         (["retry", "nope", "x"], 3, "there is no queue 'nope'"),
         (["edit", "nope", "1", "--priority", "1"], 3, "there is no queue 'nope'"),
-        (["ls", "no good"], 2, "cannot name a queue"),
+        (["ls", "no/good"], 2, "cannot name a queue"),
         (["ls", "q", "--state", "x"], 2, "Invalid value for '--state'"),
         (["ls", "q", "-n", "-1"], 2, "Invalid value for '--limit' / '-n'"),
         (["show", "q", "99"], 3, "queue 'q' has no item 99"),
@@ -188,13 +198,12 @@ def test_edit_changes_what_is_given(hr: headrace.Headrace, cli: Cli) -> None:
         (["show", "q", "9" * 30], 2, "is too large for an id"),
         (["show", "q", ""], 2, "'' cannot be a subject"),
         (["show", "q"], 2, "Missing argument 'ID_OR_SUBJECT'"),
-        (["why", "q", "99"], 3, "queue 'q' has no item 99"),
+        (["why", "q", "99"], 3, "not kept: `headrace queue set QUEUE keep=all` keeps completed"),
         (["cancel", "q", "99"], 3, "queue 'q' has no item 99"),
         (["cancel", "q", "a"], 1, "item 1 of queue 'q' is in flight"),
-        (["cancel", "q", "d"], 3, "queue 'q' has no item 4"),
         (["retry", "q", "a"], 1, "item 1 of queue 'q' is in flight"),
         (["edit", "q", "a", "--priority", "1"], 1, "item 1 of queue 'q' is in flight"),
-        (["edit", "q", "b"], 2, "say what is to change"),
+        (["edit", "q", "b"], 2, "name a change"),
         (["edit", "q", "b", "--payload", "{"], 2, "--payload is not JSON"),
         (["edit", "q", "b", "--priority", "x"], 2, "Invalid value for '--priority'"),
         (["edit", "q", "b", "--priority", "99999999999"], 2, "priority is 99999999999"),
@@ -214,4 +223,4 @@ def test_mistakes_are_one_line_and_a_code(
     assert answer.err.startswith("headrace: ")
     assert answer.err.count("\n") == 1
     assert [hr.queue("q").item(id) for id in (1, 2, 3, 4)] == before
-    assert [info.name for info in hr.queues()] == ["q"]
+    assert [info.name for info in hr.queues.list()] == ["q"]

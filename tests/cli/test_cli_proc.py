@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from calling import Cli
+from run_cli import Cli
 
 import headrace
 from headrace.errors import UnknownProc
@@ -12,41 +12,41 @@ from headrace.testing.clocks import FakeClock
 
 
 @pytest.fixture
-def hr(durable_url: str) -> Iterator[headrace.Headrace]:
+def hr(direct_url: str) -> Iterator[headrace.Headrace]:
     """Ten records in topic ``t``, one a second from 2018-02-18T10:58:00.106Z on, and proc ``p``
     that has acked three."""
     clock = FakeClock()
-    with headrace.connect(durable_url, clock=clock) as client:
+    with headrace.connect(direct_url, clock=clock) as client:
         for n in range(10):
             client.commit("t", {"n": n})
             clock.advance(1)
-        claim = client.proc("p", topic="t").claim(3)
+        claim = client.procs.create("p", "t").claim(3)
         assert claim is not None
         claim.ack()
         yield client
 
 
 def test_ls_lists_procs(hr: headrace.Headrace, each: Cli) -> None:
-    hr.proc("q", topic="u", offset="2000000000000")
+    hr.procs.create("q", "u", offset="2000000000000")
     hr.proc("p").claim(2)
     answer = each("proc", "ls")
     assert (answer.code, answer.err) == (0, "")
     titles, first, second = (line.split() for line in answer.out.splitlines())
-    assert titles == ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "RECLAIMS", "LAST", "ACK"]
+    assert titles == ["PROC", "TOPIC", "STATUS", "POSITION", "CLAIMED", "ATTEMPTS", "LAST", "ACK"]
     assert first[:6] == ["p", "t", "active", ":3", "1518951483106-3..1518951484106-4", "0"]
     assert second[:5] == ["q", "u", "active", "after", "2000000000000"]
     assert [proc["name"] for proc in each("proc", "ls", "--json").json] == ["p", "q"]
     assert [proc["name"] for proc in each("proc", "ls", "--topic", "u", "--json").json] == ["q"]
 
 
-def test_ls_of_nothing_says_so_on_stderr(hr: headrace.Headrace, each: Cli) -> None:
+def test_an_empty_list_is_reported_on_stderr(hr: headrace.Headrace, each: Cli) -> None:
     assert each("proc", "ls", "--topic", "x") == (0, "", "there are no procs on topic 'x'\n")
     assert each("proc", "ls", "--topic", "x", "--json").json == []
-    hr.proc("p").destroy()
+    hr.proc("p").delete()
     assert each("proc", "lag") == (0, "", "there are no procs\n")
 
 
-def test_show_tells_everything(hr: headrace.Headrace, each: Cli) -> None:
+def test_show_prints_everything(hr: headrace.Headrace, each: Cli) -> None:
     found = each("proc", "show", "p", "--json").json
     assert (found["position"], found["lag"]["records"]) == (3, 7)
     assert found["created_at"] == "2018-02-18T10:58:10.106000Z"
@@ -61,73 +61,75 @@ def test_show_tells_everything(hr: headrace.Headrace, each: Cli) -> None:
 def test_an_error_text_cannot_drive_the_terminal(hr: headrace.Headrace, each: Cli) -> None:
     claim = hr.proc("p").claim()
     assert claim is not None
-    claim.reclaim(error="\x1b[2J\nposition  99")
+    claim.nack(error="\x1b[2J\nposition  99")
     lines = each("proc", "show", "p").out.splitlines()
-    assert "last_error               \\x1b[2J\\nposition  99" in lines
+    assert "last_error              \\x1b[2J\\nposition  99" in lines
 
 
 def test_create_makes_a_proc(each: Cli, durable_url: str) -> None:
-    """It also makes the tables, since nobody else has."""
+    """It also creates the tables if there are none."""
     answer = each(
-        *("proc", "create", "inc", "--topic", "t", "--offset", "$>", "--max-reclaims", "-1"),
-        *("--reclaim-timeout", "2.5", "--on-max-reclaims-reached", "dead_letter", "--json"),
+        *("proc", "create", "inc", "--topic", "t", "--offset", "$>", "--max-attempts", "-1"),
+        *("--lease", "2.5", "--on-exhausted", "dead_letter", "--json"),
     )
-    assert (answer.code, answer.err) == (0, "proc 'inc' is made\n")
+    assert (answer.code, answer.err.splitlines()[0]) == (0, "created proc 'inc'")
     with headrace.connect(durable_url) as hr:
-        info = hr.proc("inc").inspect()
-    assert (info.topic, info.offset, info.max_reclaims) == ("t", "$>", -1)
-    assert (info.reclaim_timeout, info.on_max_reclaims_reached) == (2.5, "dead_letter")
+        info = hr.proc("inc").info()
+    assert (info.topic, info.offset, info.max_attempts) == ("t", "$>", -1)
+    assert (info.lease, info.on_exhausted) == (2.5, "dead_letter")
     assert answer.json["name"] == "inc"
 
 
-def test_create_again_changes_settings_and_no_place(hr: headrace.Headrace, each: Cli) -> None:
+def test_create_again_changes_settings_but_not_the_position(
+    hr: headrace.Headrace, each: Cli
+) -> None:
     args = ("proc", "create", "p", "--topic", "t", "--offset", "$>")
-    answer = each(*args, "--reclaim-timeout", "never")
+    answer = each(*args, "--lease", "never")
     assert (answer.code, answer.err) == (0, "proc 'p' existed already\n")
-    info = hr.proc("p").inspect()
-    assert (info.position, info.reclaim_timeout, info.max_reclaims) == (3, None, 10)
+    info = hr.proc("p").info()
+    assert (info.position, info.lease, info.max_attempts) == (3, None, 10)
 
 
 def test_create_can_start_at_a_time(hr: headrace.Headrace, each: Cli) -> None:
     each("proc", "create", "new", "--topic", "t", "--offset", "2018-02-18T10:58:05Z")
-    assert hr.proc("new").inspect().position == 5
+    assert hr.proc("new").info().position == 5
 
 
 @pytest.mark.parametrize(
     ("offset", "position", "forecast"),
     [
-        (">", 0, "moves from :3 to :0: 3 records will be handed out again"),
+        (">", 0, "moves from :3 to :0: 3 records will be delivered again"),
         ("$>", 10, "moves from :3 to :10: 7 records will be skipped"),
         (":6", 7, "moves from :3 to :7: 4 records will be skipped"),
-        (":2", 3, "moves from :3 to :3, where it stands"),
+        (":2", 3, "moves from :3 to :3, its present position"),
         (":9", 10, "moves from :3 to :10: 7 records will be skipped"),
-        ("1518951481106-1", 2, "moves from :3 to :2: 1 record will be handed out again"),
-        ("1518951481106", 1, "moves from :3 to :1: 2 records will be handed out again"),
+        ("1518951481106-1", 2, "moves from :3 to :2: 1 record will be delivered again"),
+        ("1518951481106", 1, "moves from :3 to :1: 2 records will be delivered again"),
         ("2018-02-18T10:58:04.106Z", 4, "moves from :3 to :4: 1 record will be skipped"),
         ("2030-01-01T00:00Z", None, "to 1893456000000, beyond the topic's end"),
     ],
 )
-def test_seek_says_what_it_does(
+def test_seek_forecasts_its_effect(
     hr: headrace.Headrace, each: Cli, offset: str, position: int | None, forecast: str
 ) -> None:
-    """And what was forecast is what happens."""
+    """The effect is the forecast one."""
     answer = each("proc", "seek", "p", offset, "--yes", "--json")
     assert answer.code == 0
     assert forecast in answer.err
     assert answer.json["position"] == position
-    assert hr.proc("p").inspect().position == position
+    assert hr.proc("p").info().position == position
 
 
 def test_seek_from_a_place_beyond_the_end(hr: headrace.Headrace, each: Cli) -> None:
     hr.proc("p").seek("2000000000000")
     answer = each("proc", "seek", "p", ">", "-y")
     assert "moves from after 2000000000000 to :0" in answer.err
-    assert hr.proc("p").inspect().position == 0
+    assert hr.proc("p").info().position == 0
 
 
 def test_seek_on_a_topic_without_records(hr: headrace.Headrace, each: Cli) -> None:
-    hr.proc("q", topic="later")
-    assert "from :0 to :0, where it stands" in each("proc", "seek", "q", "$>", "--yes").err
+    hr.procs.create("q", "later")
+    assert "from :0 to :0, its present position" in each("proc", "seek", "q", "$>", "--yes").err
     assert "beyond the topic's end" in each("proc", "seek", "q", "2030-01-01T00:00Z", "--yes").err
 
 
@@ -140,37 +142,37 @@ def test_seek_asks(hr: headrace.Headrace, each: Cli, typed: str, code: int) -> N
     assert "its claim 1518951483106-3..1518951483106-3 is dropped" in answer.err
     assert "Go on? [y/N]" in answer.err
     assert ("nothing was done" in answer.err) == bool(code)
-    info = hr.proc("p").inspect()
+    info = hr.proc("p").info()
     assert (info.position, info.claimed is None) == ((0, True) if code == 0 else (3, False))
 
 
 @pytest.mark.usefixtures("person")
 @pytest.mark.parametrize(("typed", "is_there"), [("y\n", False), ("n\n", True)])
-def test_destroy_asks(hr: headrace.Headrace, each: Cli, typed: str, is_there: bool) -> None:
+def test_delete_asks(hr: headrace.Headrace, each: Cli, typed: str, is_there: bool) -> None:
     hr.proc("p").claim(2)
-    answer = each("proc", "destroy", "p", input=typed)
+    answer = each("proc", "delete", "p", input=typed)
     assert (
-        "proc 'p' on topic 't' will be removed, its place :3 and its claim "
-        "1518951483106-3..1518951484106-4 forgotten; 7 records to go" in answer.err
+        "proc 'p' on topic 't' will be removed with its position :3 and its claim "
+        "1518951483106-3..1518951484106-4; 7 records not acked" in answer.err
     )
-    assert [proc.name for proc in hr.procs()] == (["p"] if is_there else [])
+    assert [proc.name for proc in hr.procs.list()] == (["p"] if is_there else [])
 
 
-@pytest.mark.parametrize("args", [["seek", "p", ">"], ["destroy", "p"]])
-def test_where_nobody_can_be_asked_yes_must_be_said(
+@pytest.mark.parametrize("args", [["seek", "p", ">"], ["delete", "p"]])
+def test_without_a_terminal_yes_is_required(
     hr: headrace.Headrace, each: Cli, args: list[str]
 ) -> None:
     answer = each("proc", *args)
     assert (answer.code, answer.out) == (2, "")
-    assert "nobody is there to ask: say --yes" in answer.err
-    assert hr.proc("p").inspect().position == 3
+    assert "nothing was done: stdin is not a terminal; use --yes" in answer.err
+    assert hr.proc("p").info().position == 3
 
 
-def test_destroy_with_yes(hr: headrace.Headrace, each: Cli) -> None:
-    answer = each("proc", "destroy", "p", "--yes", "--json")
+def test_delete_with_yes(hr: headrace.Headrace, each: Cli) -> None:
+    answer = each("proc", "delete", "p", "--yes", "--json")
     assert (answer.code, answer.json["position"]) == (0, 3)
     assert answer.err.endswith("proc 'p' is removed\n")
-    assert hr.procs() == []
+    assert hr.procs.list() == []
 
 
 def test_disable_and_resume(hr: headrace.Headrace, each: Cli) -> None:
@@ -182,7 +184,7 @@ def test_disable_and_resume(hr: headrace.Headrace, each: Cli) -> None:
 
 
 def test_lag_of_all_and_of_one(hr: headrace.Headrace, each: Cli) -> None:
-    hr.proc("q", topic="t", offset="$>")
+    hr.procs.create("q", "t", offset="$>")
     rows = each("proc", "lag", "--json").json
     assert [(row["name"], row["records"]) for row in rows] == [("p", 7), ("q", 0)]
     one = each("proc", "lag", "p", "--json").json
@@ -194,15 +196,15 @@ def test_lag_of_all_and_of_one(hr: headrace.Headrace, each: Cli) -> None:
     assert second.split() == ["q", "t", "active", "0", "0"]
 
 
-def test_a_proc_destroyed_meanwhile_is_left_out(
+def test_a_proc_deleted_meanwhile_is_left_out(
     hr: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(self: Any) -> headrace.Lag:
+    def gone(self: Any) -> headrace.types.Lag:
         raise UnknownProc("it has gone")
 
     monkeypatch.setattr(headrace.Proc, "lag", gone)
     assert each("proc", "lag", "--json").json == []
-    assert each("topic", "stats", "t", "--json").json["procs"] == []
+    assert each("topic", "show", "t", "--json").json["procs"] == []
 
 
 @pytest.mark.parametrize(
@@ -211,16 +213,16 @@ def test_a_proc_destroyed_meanwhile_is_left_out(
         (["show", "nope"], 3, "there is no proc 'nope'"),
         (["seek", "nope", ">"], 3, "there is no proc 'nope'"),
         (["lag", "nope"], 3, "there is no proc 'nope'"),
-        (["destroy", "nope", "--yes"], 3, "there is no proc 'nope'"),
+        (["delete", "nope", "--yes"], 3, "there is no proc 'nope'"),
         (["disable", "no good"], 2, "cannot name a proc"),
         (["seek", "p", "x"], 2, "'x' is not an offset"),
         (["seek", "p", "2018-02-18"], 2, "has no time zone"),
         (["seek", "p", ":99", "--yes"], 3, "has no record :99"),
         (["create", "p", "--topic", "u"], 1, "proc 'p' reads topic 't', not 'u'"),
         (["create", "q"], 2, "--topic"),
-        (["create", "q", "--topic", "t", "--max-reclaims", "0"], 2, "max_reclaims is 0"),
-        (["create", "q", "--topic", "t", "--reclaim-timeout", "x"], 2, "use seconds or never"),
-        (["create", "q", "--topic", "t", "--on-max-reclaims-reached", "x"], 2, "dead_letter"),
+        (["create", "q", "--topic", "t", "--max-attempts", "0"], 2, "max_attempts is 0"),
+        (["create", "q", "--topic", "t", "--lease", "x"], 2, "lease is 'x'"),
+        (["create", "q", "--topic", "t", "--on-exhausted", "x"], 2, "dead_letter"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -231,4 +233,4 @@ def test_mistakes_are_one_line_and_a_code(
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
     assert answer.err.splitlines()[-1].startswith("headrace: ")
-    assert [proc.name for proc in hr.procs()] == ["p"]
+    assert [proc.name for proc in hr.procs.list()] == ["p"]

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from calling import command, on_terminal, run
+from run_cli import command, on_terminal, run
 
 import headrace
 
 
 @pytest.fixture
 def numbers(sqlite_url: str) -> str:
-    """A store with more in topic ``t`` than a pipe holds."""
+    """A store with more records in topic ``t`` than a pipe holds."""
     with headrace.connect(sqlite_url) as hr:
         hr.commit_many("t", [{"n": n, "text": "x" * 50} for n in range(5000)])
     return sqlite_url
@@ -25,7 +25,7 @@ def numbers(sqlite_url: str) -> str:
 
 @contextlib.contextmanager
 def running(*args: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process that is ended, whatever the test does."""
+    """A process that ends with the test."""
     process = subprocess.Popen(command(*args), text=True, **options)
     try:
         yield process
@@ -46,9 +46,12 @@ def running(*args: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
-def test_exit_codes(numbers: str, args: list[str], code: int) -> None:
+def test_exit_codes(
+    numbers: str, args: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_PATIENCE", "0")
     with headrace.connect(numbers) as hr:
-        hr.proc("p", topic="t")
+        hr.procs.create("p", "t")
     answer = run("-u", numbers, *args)
     assert answer.code == code, answer
     assert "Traceback" not in answer.err
@@ -57,7 +60,7 @@ def test_exit_codes(numbers: str, args: list[str], code: int) -> None:
 
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_a_reader_that_goes_away_is_no_error(numbers: str, extra: list[str]) -> None:
-    """As with ``| head``: silent, and the store is closed as always."""
+    """As with ``| head``: the command is silent and closes the store."""
     with running(
         *("-u", numbers, "topic", "range", "t", *extra),
         stdout=subprocess.PIPE,
@@ -75,7 +78,7 @@ def test_a_reader_that_goes_away_is_no_error(numbers: str, extra: list[str]) -> 
     "args", [["topic", "ls"], ["topic", "tail", "t", "-n", "1"], ["config", "show", "--json"]]
 )
 def test_a_reader_that_never_was_is_no_error(numbers: str, args: list[str]) -> None:
-    """What is buffered until the end meets a closed pipe there."""
+    """Buffered output meets a closed pipe only at the end."""
     reading, writing = os.pipe()
     os.close(reading)
     with running("-u", numbers, *args, stdout=writing, stderr=subprocess.PIPE) as process:
@@ -86,7 +89,7 @@ def test_a_reader_that_never_was_is_no_error(numbers: str, args: list[str]) -> N
 
 
 @pytest.mark.parametrize("extra", [[], ["--json"]])
-def test_a_verdict_counts_although_nobody_reads_it(extra: list[str]) -> None:
+def test_the_exit_code_is_right_without_a_reader(extra: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with running("-u", "sqlite:///nowhere.db", "doctor", *extra, stdout=writing) as process:
@@ -94,7 +97,7 @@ def test_a_verdict_counts_although_nobody_reads_it(extra: list[str]) -> None:
         assert process.wait(60) == 3
 
 
-def test_commits_go_on_when_nobody_reads_the_ids(sqlite_url: str) -> None:
+def test_commits_continue_without_a_reader_of_the_ids(sqlite_url: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with running(
@@ -108,11 +111,11 @@ def test_commits_go_on_when_nobody_reads_the_ids(sqlite_url: str) -> None:
     assert process.returncode == 0
     assert "committed 3,500 records" in err
     with headrace.connect(sqlite_url) as hr:
-        assert hr.length("t") == 3500
+        assert hr.topic("t").length() == 3500
 
 
 def test_interrupting_tail_is_silent(numbers: str) -> None:
-    """Ctrl-C is how one leaves it: 130, and no traceback."""
+    """Ctrl-C is the way to leave it: exit code 130, and no traceback."""
     with running(
         *("-u", numbers, "topic", "tail", "t", "-n", "1", "-f"),
         stdout=subprocess.PIPE,
@@ -128,8 +131,8 @@ def test_interrupting_tail_is_silent(numbers: str) -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_interrupting_a_commit_says_how_far_it_came(sqlite_url: str) -> None:
-    """A producer that stopped in the middle: what has come is committed, and told."""
+def test_interrupting_a_commit_reports_its_progress(sqlite_url: str) -> None:
+    """A producer stopped in the middle: the lines so far are committed, and reported."""
     with running(
         *("-u", sqlite_url, "topic", "commit", "t", "-"),
         stdin=subprocess.PIPE,
@@ -144,11 +147,11 @@ def test_interrupting_a_commit_says_how_far_it_came(sqlite_url: str) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "committed 1 record before this, and perhaps the batch under way\n"
+    assert err == "committed 1 record before this, and perhaps the batch in progress\n"
 
 
-def test_a_bar_is_for_people_and_data_for_the_pipe(sqlite_url: str) -> None:
-    """On stderr, while ids go to stdout as ever."""
+def test_a_progress_bar_goes_to_stderr(sqlite_url: str) -> None:
+    """Ids still go to stdout."""
     lines = "".join(f'{{"n":{n}}}\n' for n in range(3000))
     code, out, screen = on_terminal("-u", sqlite_url, "topic", "commit", "t", "-", input=lines)
     assert code == 0
@@ -172,11 +175,11 @@ def test_no_bar_among_records_on_the_screen(numbers: str) -> None:
 @pytest.mark.parametrize(("typed", "is_there"), [("y\n", False), ("n\n", True)])
 def test_a_person_is_asked(numbers: str, typed: str, is_there: bool) -> None:
     with headrace.connect(numbers) as hr:
-        hr.proc("p", topic="t")
-        code, out, screen = on_terminal("-u", numbers, "proc", "destroy", "p", typed=typed)
+        hr.procs.create("p", "t")
+        code, out, screen = on_terminal("-u", numbers, "proc", "delete", "p", typed=typed)
         assert "Go on? [y/N]" in screen
         assert (code, out) == (1 if is_there else 0, "")
-        assert bool(hr.procs()) == is_there
+        assert bool(hr.procs.list()) == is_there
 
 
 def test_no_color_is_respected(numbers: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from calling import Cli, on_terminal
+from run_cli import Cli, events_of, on_terminal
 
 import headrace
-from headrace.cli import lines
+from headrace.cli import jsonl
 from headrace.errors import StoreUnavailable
 
 
@@ -15,13 +15,13 @@ def numbered(count: int) -> str:
     return "".join(f'{{"n":{n}}}\n' for n in range(count))
 
 
-def items(url: str, state: str = "pending") -> list[headrace.Item]:
+def items(url: str, state: str = "pending") -> list[headrace.ClaimedItem]:
     with headrace.connect(url) as hr:
         return hr.queue("q").items(state, limit=10_000)
 
 
 def test_push_prints_the_id(each: Cli, durable_url: str) -> None:
-    """It also makes the tables and the queue, since nobody else has."""
+    """It also creates the tables and the queue if there are none."""
     answer = each("push", "q", '{"n": 1}', "--subject", "a", "--priority", "5", "--header", "x=y")
     assert (answer.code, answer.err) == (0, "")
     [item] = items(durable_url)
@@ -39,32 +39,32 @@ def test_any_json_value_is_a_payload(cli: Cli, sqlite_url: str, payload: str) ->
     assert item.payload == json.loads(payload)
 
 
-def test_push_can_wait(cli: Cli, sqlite_url: str) -> None:
+def test_push_can_delay(cli: Cli, sqlite_url: str) -> None:
     cli("push", "q", "1", "--at", "2099-01-01T00:00Z")
     cli("push", "q", "2", "--at", "4070908800000")
     cli("push", "q", "3", "--delay", "2 days")
     cli("push", "q", "4", "--delay", "172800")
     first, second, third, fourth = items(sqlite_url, "planned")
-    assert first.next_execution == second.next_execution
-    assert first.next_execution.isoformat() == "2099-01-01T00:00:00+00:00"
+    assert first.due_at == second.due_at
+    assert first.due_at.isoformat() == "2099-01-01T00:00:00+00:00"
     for item in (third, fourth):
-        assert (item.next_execution - item.created_at).days == 2
+        assert (item.due_at - item.created_at).days == 2
 
 
-def test_a_subject_that_is_there_is_told(cli: Cli, sqlite_url: str) -> None:
+def test_an_existing_subject_is_reported(cli: Cli, sqlite_url: str) -> None:
     first = cli("push", "q", "1", "--subject", "a")
     again = cli("push", "q", "2", "--subject", "a")
-    assert again == (0, first.out, "skipped: a live item has its subject\n")
-    [told] = cli("push", "q", "2", "--subject", "a", "--json").json_lines
-    assert (told["outcome"], told["reason"]) == ("skipped", "exists")
+    assert again == (0, first.out, "skipped: a live item has this subject\n")
+    [line] = cli("push", "q", "2", "--subject", "a", "--json").json_lines
+    assert (line["outcome"], line["reason"]) == ("skipped", "exists")
     newer = cli("push", "q", "3", "--subject", "a", "--upsert")
-    assert newer == (0, first.out, "item 1 is updated\n")
+    assert newer == (0, first.out, "updated item 1\n")
     assert [item.payload for item in items(sqlite_url)] == [3]
 
 
-def test_what_cannot_be_replaced_now_is_told(cli: Cli, sqlite_url: str) -> None:
+def test_an_item_that_cannot_be_replaced_is_reported(cli: Cli, sqlite_url: str) -> None:
     with headrace.connect(sqlite_url) as hr:
-        queue = hr.queue("q", unique="forever")
+        queue = hr.queues.create("q", unique="forever", exist_ok=True)
         hr.push("q", 1, subject="fixed", updateable=False)
         hr.push("q", 2, subject="flying", priority=5)
         hr.push("q", 3, subject="over", priority=9)
@@ -74,12 +74,12 @@ def test_what_cannot_be_replaced_now_is_told(cli: Cli, sqlite_url: str) -> None:
         assert cli(*upsert, "fixed").err.endswith("may not be updated\n")
         assert cli(*upsert, "flying").err.endswith("is in flight\n")
         over = cli(*upsert, "over")
-        assert (over.out, over.err) == ("-\n", "skipped: its subject was used before\n")
+        assert (over.out, over.err) == ("-\n", "skipped: this subject was used before\n")
         queue.update(while_active="next")
-        assert cli(*upsert, "flying").err == "item 2 is in flight: this comes after it\n"
+        assert cli(*upsert, "flying").err == "item 2 is in flight: this one runs after it\n"
 
 
-def test_a_key_counts_once(cli: Cli) -> None:
+def test_a_push_with_a_key_is_applied_once(cli: Cli) -> None:
     first = cli("push", "q", '{"n": 1}', "--key", "k")
     assert cli("push", "q", '{"n": 1}', "--key", "k") == first
     other = cli("push", "q", '{"n": 2}', "--key", "k")
@@ -89,13 +89,9 @@ def test_a_key_counts_once(cli: Cli) -> None:
 
 @pytest.mark.parametrize("way", [["-"], ["--lines"], ["-", "--lines"]], ids=" ".join)
 def test_lines_of_stdin_are_pushed_in_batches(each: Cli, durable_url: str, way: list[str]) -> None:
-    """2500 lines are three pushes; every id is printed, in order."""
-    pushes: list[headrace.telemetry.Event] = []
-    unsubscribe = headrace.telemetry.subscribe(
-        lambda event: pushes.append(event) if event.operation == "push" else None
-    )
-    answer = each("push", "q", *way, "--priority", "3", input=numbered(2500))
-    unsubscribe()
+    """2500 lines are three pushes. Every id is printed, in order."""
+    with events_of("queues.push") as pushes:
+        answer = each("push", "q", *way, "--priority", "3", input=numbered(2500))
     assert answer.code == 0
     assert len(pushes) == 3
     assert answer.err.startswith("pushed 2,500 items to 'q' in ")
@@ -118,7 +114,7 @@ def test_lines_may_be_documents(cli: Cli, sqlite_url: str) -> None:
     [item] = items(sqlite_url)
     assert (item.payload, item.subject, item.priority) == (1, "a", 7)
     again = cli("push", "q", "-", "--docs", "--upsert", input=text)
-    assert again.err.startswith("upserted 3 items to 'q', 3 of them there before in ")
+    assert again.err.startswith("upserted 3 items to 'q', 3 of them existed in ")
     assert sorted(item.payload for item in items(sqlite_url)) == [3]
 
 
@@ -146,7 +142,8 @@ def test_nothing_on_stdin_is_nothing_pushed(cli: Cli) -> None:
 def test_a_bad_line_is_named_and_its_batch_not_pushed(
     cli: Cli, bad: str, why: str, way: str
 ) -> None:
-    """On line 7: nothing at all is written. Further on: whole batches before it are."""
+    """A bad line 7 means that nothing is written. Further on, the complete batches before it
+    are."""
     good = '{"payload": 1}\n'
     answer = cli("push", "q", way, input=f"{good * 6}{bad}\n{good * 5}")
     assert (answer.code, answer.out) == (1, "")
@@ -161,7 +158,7 @@ def test_a_bad_line_is_named_and_its_batch_not_pushed(
 
 
 def test_stdin_with_a_key_can_be_run_again(cli: Cli) -> None:
-    """After a bad line was mended, only what is missing is pushed."""
+    """After a bad line was corrected, only the missing lines are pushed."""
     assert cli("push", "q", "-", "--key", "k", input=f"{numbered(1500)}oops\n").code == 1
     first = cli("push", "q", "-", "--key", "k", input=numbered(1501))
     again = cli("push", "q", "-", "--key", "k", input=numbered(1501))
@@ -171,13 +168,11 @@ def test_stdin_with_a_key_can_be_run_again(cli: Cli) -> None:
     assert cli("queue", "stats", "q", "--json").json["pending"] == 1501
 
 
-def test_a_store_that_goes_away_says_how_far_it_came(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_store_reports_the_progress(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     original = headrace.Headrace.push_many
     left = iter([True, True, False])
 
-    def fail(self: Any, *args: Any, **options: Any) -> headrace.PushResult:
+    def fail(self: Any, *args: Any, **options: Any) -> headrace.types.PushResult:
         if not next(left):
             raise StoreUnavailable("the store is away: wait.")
         return original(self, *args, **options)
@@ -190,16 +185,16 @@ def test_a_store_that_goes_away_says_how_far_it_came(
 
 
 def test_lines_do_not_wait_for_a_slow_producer(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CHUNK", len('{"n":0}\n'))
-    monkeypatch.setattr(lines, "_has_more", lambda stream: False)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", len('{"n":0}\n'))
+    monkeypatch.setattr(jsonl, "_has_more", lambda stream: False)
     seen: list[str] = []
     unsubscribe = headrace.telemetry.subscribe(lambda event: seen.append(event.operation))
     assert cli("push", "q", "-", input=numbered(4)).code == 0
     unsubscribe()
-    assert seen.count("push") == 4
+    assert seen.count("queues.push") == 4
 
 
-def test_a_bar_is_for_people_and_ids_for_the_pipe(sqlite_url: str) -> None:
+def test_a_progress_bar_goes_to_stderr(sqlite_url: str) -> None:
     code, out, screen = on_terminal("-u", sqlite_url, "push", "q", "-", input=numbered(3000))
     assert (code, len(out.splitlines())) == (0, 3000)
     assert " items, " in screen
@@ -209,15 +204,15 @@ def test_a_bar_is_for_people_and_ids_for_the_pipe(sqlite_url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["no good", "{}"], "cannot name a queue"),
-        (["no good", "-"], "cannot name a queue"),
+        (["no/good", "{}"], "cannot name a queue"),
+        (["no/good", "-"], "cannot name a queue"),
         (["q", "{"], "PAYLOAD is not JSON"),
         (["q", "text"], "PAYLOAD is not JSON"),
         (["q"], "give a PAYLOAD, or - for lines on stdin"),
         ([], "Missing argument 'QUEUE'"),
         (["q", "{}", "--lines"], "--lines and --docs read stdin: leave PAYLOAD out"),
         (["q", "-", "--subject", "a"], "a subject is for one item"),
-        (["q", "--docs", "--priority", "5"], "with --docs each line says that itself"),
+        (["q", "--docs", "--priority", "5"], "with --docs each line has its own fields"),
         (["q", "{}", "--subject", ""], "cannot be a subject"),
         (["q", "{}", "--priority", "x"], "Invalid value for '--priority'"),
         (["q", "{}", "--priority", "99999999999"], "priority is 99999999999"),
@@ -234,7 +229,7 @@ def test_a_bar_is_for_people_and_ids_for_the_pipe(sqlite_url: str) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_mistakes_are_one_line_and_a_code(cli: Cli, args: list[str], message: str) -> None:
-    """And no queue is made."""
+    """No queue is created."""
     cli("migrate")
     answer = cli("push", *args, input=numbered(3))
     assert (answer.code, answer.out) == (2, "")

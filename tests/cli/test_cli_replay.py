@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from calling import Cli
+from run_cli import Cli
 
 import headrace
 
@@ -14,8 +14,8 @@ def topic(sqlite_url: str) -> None:
         hr.commit_many("orders", [{"n": n, "who": f"w{n % 2}"} for n in range(5)])
 
 
-def test_a_range_goes_to_a_queue_once(cli: Cli, sqlite_url: str) -> None:
-    """Called again it says that nothing was left."""
+def test_a_range_is_replayed_once(cli: Cli, sqlite_url: str) -> None:
+    """A second call reports that nothing was left."""
     answer = cli("replay", "orders", ":1", ":3", "--to", "mail")
     assert (answer.code, answer.out) == (0, "3 of 3 records moved to queue 'mail'\n")
     again = cli("replay", "orders", ":1", ":3", "--to", "mail")
@@ -24,8 +24,8 @@ def test_a_range_goes_to_a_queue_once(cli: Cli, sqlite_url: str) -> None:
         assert [item.payload["n"] for item in hr.queue("mail").claim(9)] == [1, 2, 3]
 
 
-def test_for_programs_and_by_subject(cli: Cli, sqlite_url: str) -> None:
-    """A name of its own makes it another replay."""
+def test_json_output_and_subjects(cli: Cli, sqlite_url: str) -> None:
+    """Another name makes it another replay."""
     answer = cli(
         *("replay", "orders", "--to", "mail", "--subject", "who", "--name", "monday", "--json")
     )
@@ -38,7 +38,7 @@ def test_for_programs_and_by_subject(cli: Cli, sqlite_url: str) -> None:
     ("arguments", "message"),
     [
         (["nothing", "--to", "mail"], "topic 'nothing' has no records"),
-        (["orders", "--to", "no good"], "'no good' cannot name a queue"),
+        (["orders", "--to", "no/good"], "'no/good' cannot name a queue"),
         (["orders", "--to", "mail", "--rate", "0"], "rate is 0.0"),
         (["orders", ":x", "--to", "mail"], ":x"),
         (["orders"], "--to"),

@@ -8,26 +8,30 @@ from typing import Any
 import psycopg
 import pytest
 import typer
-from calling import Cli, on
+from run_cli import Cli, on
 
 import headrace
 from headrace.cli import doctor
-from headrace.cli.command import Session, guarded
-from headrace.drivers.postgres import diagnosis as postgres_diagnosis
+from headrace.cli.command import CommandSession, run_guarded
+from headrace.client._sync.admin import Admin
+from headrace.client._sync.procs import Procs
+from headrace.drivers.postgres import doctor as postgres_diagnosis
 from headrace.drivers.postgres import schema as postgres_schema
-from headrace.drivers.relational.migrations import Migration, migrations
+from headrace.drivers.sql_common.migrations import Migration, load_schema
 from headrace.drivers.sqlite import store as sqlite_store
-from headrace.model.collecting import MaintenanceReport
+from headrace.model.maintenance import MaintenanceReport
 from headrace.stores import migration_script
 from headrace.testing.clocks import FakeClock
 from headrace.testing.postgres import PrivatePostgres
 
-NEWEST = migrations(sqlite_store.DIALECT, "headrace_")[-1].version
+NEWEST = load_schema(sqlite_store.DIALECT, "headrace_").version
+# A node changes the tables of its store itself.
+WITHOUT_NODE = pytest.mark.parametrize("durable_url", ["sqlite", "postgres"], indirect=True)
 UNREACHABLE = "postgresql://me:secret@127.0.0.1:1/db"
 
 
 def execute(url: str, sqlite: str, postgres: str) -> None:
-    """Run a statement past all of Headrace."""
+    """Run a statement directly, without Headrace."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         with connection:
@@ -50,24 +54,48 @@ def from_the_future(durable_url: str) -> None:
     )
 
 
-def test_migrate_makes_the_tables(bare: Cli, new_url: str) -> None:
+def test_migrate_creates_the_tables(bare: Cli, new_url: str) -> None:
     each = on(bare, new_url)
-    assert each("migrate") == (0, f"the tables went from version 0 to {NEWEST}\n", "")
+    assert each("migrate") == (0, f"created the tables, at version {NEWEST}\n", "")
     assert each("migrate") == (0, f"the tables are at version {NEWEST} already\n", "")
-    assert each("migrate", "--json").json == {"from": NEWEST, "to": NEWEST}
+    assert each("migrate", "--json").json == {
+        "from": NEWEST,
+        "to": NEWEST,
+        "functions_replaced": False,
+    }
     headrace.connect(new_url, migrate="off").close()
 
 
+def test_migrate_reports_functions_that_it_replaced(bare: Cli, postgres_url: str) -> None:
+    """Functions change without a new version of the tables."""
+    each = on(bare, postgres_url)
+    each("migrate")
+
+    def change_function() -> None:
+        execute(postgres_url, "", "alter function {schema}.token_of(integer, bigint) stable")
+
+    change_function()
+    assert each("migrate").out.splitlines() == [
+        f"the tables are at version {NEWEST} already",
+        "replaced the functions by those of this release",
+    ]
+    change_function()
+    assert each("migrate", "--json").json["functions_replaced"]
+    assert not each("migrate", "--json").json["functions_replaced"]
+
+
+@WITHOUT_NODE
 def test_migrate_upgrades_old_tables(
     each: Cli, durable_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the settings say: it was asked for."""
+    """The settings do not matter: the command asks for it."""
     each("migrate")
     name = f"{durable_url.rpartition('=')[2]}." if "schema=" in durable_url else "headrace_"
     for module in (postgres_schema, sqlite_store):
         extra = Migration(NEWEST + 1, "extra", f"create table {name}extra (n integer);")
-        known = [*migrations(module.DIALECT, name), extra]
-        monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
+        ours = load_schema(module.DIALECT, name)
+        known = ours._replace(version=NEWEST + 1, migrations=(*ours.migrations, extra))
+        monkeypatch.setattr(module, "load_schema", lambda *_, known=known: known)
     looked = each("topic", "ls")
     assert (looked.code, f"need {NEWEST + 1}" in looked.err, "headrace migrate" in looked.err) == (
         1,
@@ -75,7 +103,23 @@ def test_migrate_upgrades_old_tables(
         True,
     )
     monkeypatch.setenv("HEADRACE_MIGRATE", "off")
-    assert each("migrate", "--json").json == {"from": NEWEST, "to": NEWEST + 1}
+    assert each("migrate", "--json").json == {
+        "from": NEWEST,
+        "to": NEWEST + 1,
+        "functions_replaced": "schema=" in durable_url,
+    }
+
+
+@WITHOUT_NODE
+def test_migrate_refuses_tables_from_before_the_first_release(each: Cli, durable_url: str) -> None:
+    each("migrate")
+    execute(
+        durable_url,
+        "update headrace_migration set version = 9",
+        "update {schema}.migration set version = 9",
+    )
+    answer = each("migrate")
+    assert (answer.code, "before the first release" in answer.err) == (1, True)
 
 
 def test_migrate_of_memory_is_a_mistake(bare: Cli) -> None:
@@ -83,8 +127,15 @@ def test_migrate_of_memory_is_a_mistake(bare: Cli) -> None:
     assert (answer.code, answer.err) == (2, "headrace: this store has no tables to migrate.\n")
 
 
+def test_a_node_migrates_its_own_store(bare: Cli, node_url: str) -> None:
+    answer = bare("-u", node_url, "migrate")
+    assert (answer.code, answer.out) == (2, "")
+    assert "a node, which migrates its own store" in answer.err
+    assert "run `headrace migrate` with the URL of its store" in answer.err
+
+
 def test_migrate_sql_connects_to_nothing(bare: Cli, sqlite_url: str) -> None:
-    """The URL says dialect, schema and prefix; or --dialect does."""
+    """Dialect, schema and prefix come from the URL, or from --dialect."""
     answer = bare("-u", UNREACHABLE, "migrate", "--sql")
     assert answer == (0, migration_script("postgres"), "")
     answer = bare("-u", f"{UNREACHABLE}?schema=mine", "migrate", "--sql")
@@ -103,8 +154,9 @@ def test_migrate_sql_connects_to_nothing(bare: Cli, sqlite_url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["migrate", "--sql"], 2, "no store was named"),
+        (["migrate", "--sql"], 2, "no store is configured"),
         (["-u", "memory://", "migrate", "--sql"], 2, "a memory store has no tables"),
+        (["-u", "http://127.0.0.1:1", "migrate", "--sql"], 2, "name it with --dialect"),
         (["migrate", "--sql", "--dialect", "oracle"], 2, "--dialect"),
         (["migrate", "--dialect", "sqlite"], 2, "--dialect and --from go with --sql"),
         (["migrate", "--sql", "--dialect", "sqlite", "--from", "99"], 1, "version 99"),
@@ -118,29 +170,29 @@ def test_mistakes_with_migrate(bare: Cli, args: list[str], code: int, message: s
     assert message in answer.err
 
 
-def test_maintain_collects(each: Cli, durable_url: str) -> None:
-    """What was kept for a second only, and is eight years old."""
+def test_maintain_prunes(each: Cli, direct_url: str) -> None:
+    """Records that are eight years old, with a retention of a second."""
     clock = FakeClock()
-    with headrace.connect(durable_url, clock=clock) as hr:
+    with headrace.connect(direct_url, clock=clock) as hr:
         hr.commit_many("t", [{"n": n} for n in range(5)])
-        hr.proc("slow", topic="t")
-        hr.keep("t", min_age=None, max_age=1)
+        hr.procs.create("slow", "t")
+        hr.topic("t").set_retention(min_age=None, max_age=1)
         clock.advance(60)
         hr.commit("t", {"n": 5})
     answer = each("maintain")
     assert (answer.code, answer.err) == (0, "")
     [titles, row] = [line.split() for line in answer.out.splitlines()]
-    assert titles == ["TOPIC", "COLLECTED", "FROM", "TO", "OVERTAKEN"]
+    assert titles == ["TOPIC", "REMOVED", "FROM", "TO", "OVERTAKEN"]
     assert row == ["t", "6", ":0", ":5", "slow"]
     assert each("topic", "ls", "--json").json[0]["first_seq"] == 6
 
 
 def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) -> None:
     headrace.connect(durable_url).close()
-    assert each("maintain") == (0, "", "there was nothing to collect\n")
+    assert each("maintain") == (0, "", "there were no records to remove\n")
     again = each("maintain")
     assert (again.code, again.out) == (0, "")
-    assert "--force does it anyway" in again.err
+    assert "--force runs it anyway" in again.err
     assert each("maintain", "--json").json["is_skipped"] is True
     assert each("maintain", "--force", "--json").json == {
         "is_skipped": False,
@@ -151,16 +203,17 @@ def test_maintain_says_when_there_is_nothing_to_do(each: Cli, durable_url: str) 
         "dropped_stages": 0,
         "forgotten_locks": 0,
         "ended_counters": 0,
+        "interval": 30.0,
     }
 
 
-def test_maintain_names_live_procs_that_have_gone(
+def test_maintain_names_deleted_live_procs(
     cli: Cli, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headrace.connect(sqlite_url).close()
     report = MaintenanceReport(expired_procs=("live-1",))
-    monkeypatch.setattr(headrace.Headrace, "maintain", lambda self, *, force: report)
-    assert "live proc 'live-1' was not used any more and is removed" in cli("maintain").err
+    monkeypatch.setattr(Admin, "maintain", lambda self, *, force: report)
+    assert "live proc 'live-1' was no longer used and is removed" in cli("maintain").err
 
 
 def test_doctor_on_sqlite(cli: Cli, sqlite_url: str) -> None:
@@ -198,7 +251,7 @@ def test_doctor_fails_on_postgres_without_fsync(bare: Cli, postgres_url: str) ->
     assert (found.code, found.json["fail"]) == (1, 1)
 
 
-def test_doctor_is_content_with_a_sound_server(bare: Cli) -> None:
+def test_doctor_passes_on_a_sound_server(bare: Cli) -> None:
     with PrivatePostgres({}) as server:
         headrace.connect(server.url).close()
         answer = bare("-u", server.url, "doctor")
@@ -223,8 +276,11 @@ def test_doctor_names_an_old_transaction(
     ("url", "code", "error"),
     [(UNREACHABLE, 4, "store_unavailable"), ("sqlite:///nowhere.db", 3, "unknown_store")],
 )
-def test_doctor_on_what_cannot_be_opened(bare: Cli, url: str, code: int, error: str) -> None:
-    """The reason is a finding, and the code is that of the error."""
+def test_doctor_on_a_store_that_cannot_be_opened(
+    bare: Cli, url: str, code: int, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is a finding, and the exit code is that of the error."""
+    monkeypatch.setenv("HEADRACE_PATIENCE", "0")
     answer = bare("-u", url, "doctor")
     assert answer.code == code
     assert answer.out.startswith("fail  store")
@@ -235,12 +291,12 @@ def test_doctor_on_what_cannot_be_opened(bare: Cli, url: str, code: int, error: 
     assert "secret" not in answer.out + answer.err + found.out + found.err
 
 
-def test_every_verdict_has_a_style() -> None:
-    verdict = typing.get_type_hints(headrace.Finding)["verdict"]
-    assert set(typing.get_args(verdict)) == set(doctor._STYLES)
+def test_every_verdict_has_a_colour() -> None:
+    verdict = typing.get_type_hints(headrace.types.Finding)["verdict"]
+    assert set(typing.get_args(verdict)) == set(doctor._COLOURS)
 
 
-def test_config_show_tells_values_and_origins(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_show_prints_values_and_origins(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("headrace.toml").write_text('url = "postgresql://me:secret@h/db"\npatience = 5\n')
     monkeypatch.setenv("HEADRACE_MAX_BODY", "4096")
     answer = bare("config", "show")
@@ -253,8 +309,11 @@ def test_config_show_tells_values_and_origins(bare: Cli, monkeypatch: pytest.Mon
         ["patience", "5", file],
         ["max_body", "4096", "HEADRACE_MAX_BODY"],
         ["migrate", "create", "default"],
+        ["file", file, "the working directory"],
     ]
+    Path(".git").mkdir()
     found = bare("config", "show", "--json", "-u", "memory://").json
+    assert found["file"] == {"value": file, "origin": f"the project's root {Path.cwd()}"}
     assert found["url"] == {"value": "memory://", "origin": "--url"}
     assert found["durability"] == {"value": "safe", "origin": "default"}
 
@@ -262,6 +321,7 @@ def test_config_show_tells_values_and_origins(bare: Cli, monkeypatch: pytest.Mon
 def test_config_show_without_a_store(bare: Cli) -> None:
     found = bare("config", "show", "--json").json
     assert found["url"] == {"value": None, "origin": "not set"}
+    assert found["file"] == {"value": None, "origin": "the working directory"}
     assert bare("config", "show").code == 0
 
 
@@ -273,7 +333,7 @@ def test_config_show_knows_what_the_url_sets(bare: Cli) -> None:
 def test_settings_reach_the_store(
     bare: Cli, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a file and from the environment, beneath the arguments."""
+    """From a file and from the environment, below the arguments."""
     Path("headrace.toml").write_text(f'url = "{sqlite_url}"\ndurability = "relaxed"\n')
     monkeypatch.setenv("HEADRACE_MAX_BODY", "10")
     assert bare("topic", "commit", "t", "{}").code == 0
@@ -300,19 +360,19 @@ def test_the_shared_options_stand_before_or_after(bare: Cli, sqlite_url: str) ->
     assert bare("-u", "memory://", "topic", "ls", "-u", sqlite_url, "--json") == expected
 
 
-def test_commands_that_look_make_nothing(bare: Cli, new_url: str) -> None:
-    """Neither a file nor a schema, however often one looks."""
+def test_reading_commands_create_nothing(bare: Cli, new_url: str) -> None:
+    """Neither a file nor a schema, however often they run."""
     cli = on(bare, new_url)
     looks = [
         ("topic", "ls"),
         ("topic", "tail", "t"),
         ("topic", "range", "t"),
-        ("topic", "stats", "t"),
+        ("topic", "show", "t"),
         ("proc", "ls"),
         ("proc", "show", "p"),
         ("proc", "lag"),
         ("proc", "seek", "p", ">", "--yes"),
-        ("proc", "destroy", "p", "--yes"),
+        ("proc", "delete", "p", "--yes"),
         ("maintain",),
         ("doctor",),
     ]
@@ -323,6 +383,7 @@ def test_commands_that_look_make_nothing(bare: Cli, new_url: str) -> None:
     assert list(Path.cwd().parent.glob("*.db*")) == []
 
 
+@WITHOUT_NODE
 @pytest.mark.usefixtures("from_the_future")
 @pytest.mark.parametrize(
     "args", [["topic", "ls"], ["topic", "commit", "t", "{}"], ["migrate"], ["doctor"]]
@@ -344,7 +405,10 @@ def test_newer_tables_are_refused(each: Cli, args: list[str]) -> None:
         ("sqlite:///x.db?colour=red", 2, "a sqlite URL has no option 'colour'"),
     ],
 )
-def test_wrong_and_unreachable_stores(bare: Cli, url: str, code: int, message: str) -> None:
+def test_wrong_and_unreachable_stores(
+    bare: Cli, url: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_PATIENCE", "0")
     for args in (["topic", "ls"], ["topic", "commit", "t", "{}"], ["migrate"]):
         answer = bare("-u", url, *args)
         assert (answer.code, answer.out) == (code, "")
@@ -353,14 +417,15 @@ def test_wrong_and_unreachable_stores(bare: Cli, url: str, code: int, message: s
         assert "secret" not in answer.err
 
 
-def test_debug_shows_the_traceback(bare: Cli) -> None:
+def test_debug_shows_the_traceback(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PATIENCE", "0")
     answer = bare("topic", "ls", "-u", UNREACHABLE, "--debug")
     assert answer.code == 4
     assert "Traceback" in answer.err
     assert answer.err.splitlines()[-1].startswith("headrace: PostgreSQL at")
 
 
-def test_a_mistake_of_ours_is_one_line_too(
+def test_an_internal_error_is_one_line(
     cli: Cli, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headrace.connect(sqlite_url).close()
@@ -368,20 +433,20 @@ def test_a_mistake_of_ours_is_one_line_too(
     def explode(self: Any, **_: Any) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(headrace.Headrace, "procs", explode)
+    monkeypatch.setattr(Procs, "list", explode)
     answer = cli("proc", "ls")
     assert answer == (1, "", "headrace: unexpected ZeroDivisionError: oops (--debug shows where)\n")
     assert "Traceback" in cli("--debug", "proc", "ls").err
 
 
 def test_an_interrupted_command_has_its_code() -> None:
-    """By our own doing, not by typer's."""
+    """Headrace sets it, not typer."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(typer.Exit) as caught:
-        guarded(Session(), interrupt)
+        run_guarded(CommandSession(), interrupt)
     assert caught.value.exit_code == 130
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from calling import Cli
+from run_cli import Cli, events_of
 
 import headrace
-from headrace.cli import following, lines
+from headrace.cli import jsonl, tail
 from headrace.errors import StoreUnavailable, UnknownSeq
 from headrace.testing.clocks import FakeClock
 
 
 @pytest.fixture
-def numbers(durable_url: str) -> Iterator[headrace.Headrace]:
+def numbers(direct_url: str) -> Iterator[headrace.Headrace]:
     """Ten records in topic ``numbers``, one a second from 2018-02-18T10:58:00.106Z on."""
     clock = FakeClock()
-    with headrace.connect(durable_url, clock=clock) as hr:
+    with headrace.connect(direct_url, clock=clock) as hr:
         for n in range(10):
             hr.commit("numbers", {"n": n}, headers={"odd": "yes"} if n % 2 else None)
             clock.advance(1)
@@ -52,15 +52,15 @@ def test_ls_lists_topics(numbers: headrace.Headrace, each: Cli) -> None:
     }
 
 
-def test_ls_goes_on_behind_a_page(
+def test_ls_continues_after_a_page(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers.commit([(f"t{n}", {}) for n in range(7)])
-    monkeypatch.setattr("headrace.cli.topic.PAGE", 3)
+    monkeypatch.setattr("headrace.cli.pages.PAGE_SIZE", 3)
     assert len(each("topic", "ls", "--json").json) == 8
 
 
-def test_ls_of_nothing_says_so_on_stderr(numbers: headrace.Headrace, each: Cli) -> None:
+def test_an_empty_list_is_reported_on_stderr(numbers: headrace.Headrace, each: Cli) -> None:
     answer = each("topic", "ls", "--prefix", "x")
     assert answer == (0, "", "there are no topics that begin with 'x'\n")
     assert each("topic", "ls", "--prefix", "x", "--json").json == []
@@ -113,8 +113,8 @@ def test_range(
     assert bodies(each("topic", "range", "numbers", *options, "--json")) == list(expected)
 
 
-def test_text_that_could_drive_the_terminal_is_shown_harmless(cli: Cli) -> None:
-    """In records and in their headers; JSON stays exact."""
+def test_terminal_control_characters_are_escaped(cli: Cli) -> None:
+    """In records and in headers. JSON output stays exact."""
     nasty = "\x1b[31m\x9b2J\u202e"
     cli("topic", "commit", "t", json.dumps({"x": nasty}), "--header", f"h={nasty}")
     shown = cli("topic", "tail", "t").out.rstrip("\n")
@@ -124,14 +124,14 @@ def test_text_that_could_drive_the_terminal_is_shown_harmless(cli: Cli) -> None:
 
 
 def test_stats(numbers: headrace.Headrace, each: Cli) -> None:
-    numbers.proc("inc", topic="numbers").claim(3).ack()
-    numbers.proc("new", topic="numbers", offset="$>")
-    numbers.proc("other", topic="words")
-    found = each("topic", "stats", "numbers", "--json").json
+    numbers.procs.create("inc", "numbers").claim(3).ack()
+    numbers.procs.create("new", "numbers", offset="$>")
+    numbers.procs.create("other", "words")
+    found = each("topic", "show", "numbers", "--json").json
     assert (found["length"], found["first_id"]) == (10, "1518951480106-0")
     lags = {proc["name"]: proc["lag"]["records"] for proc in found["procs"]}
     assert lags == {"inc": 7, "new": 0}
-    shown = each("topic", "stats", "numbers").out.splitlines()
+    shown = each("topic", "show", "numbers").out.splitlines()
     assert shown[:5] == [
         "topic    numbers",
         "records  10",
@@ -143,7 +143,7 @@ def test_stats(numbers: headrace.Headrace, each: Cli) -> None:
 
 
 def test_commit_prints_the_id(each: Cli, durable_url: str) -> None:
-    """It also makes the tables, since nobody else has."""
+    """It also creates the tables if there are none."""
     answer = each("topic", "commit", "t", '{"n": 1}', "--header", "a=b", "--header", "c=d=e")
     assert (answer.code, answer.err) == (0, "")
     with headrace.connect(durable_url) as hr:
@@ -154,7 +154,7 @@ def test_commit_prints_the_id(each: Cli, durable_url: str) -> None:
     assert again.json["id"].endswith("-1")
 
 
-def test_a_key_counts_once(cli: Cli) -> None:
+def test_a_commit_with_a_key_is_applied_once(cli: Cli) -> None:
     first = cli("topic", "commit", "t", '{"n": 1}', "--key", "k")
     assert cli("topic", "commit", "t", '{"n": 1}', "--key", "k") == first
     other = cli("topic", "commit", "t", '{"n": 2}', "--key", "k")
@@ -167,13 +167,9 @@ def numbered(count: int, start: int = 0) -> str:
 
 
 def test_lines_of_stdin_are_committed_in_batches(each: Cli, durable_url: str) -> None:
-    """2500 lines are three commits; every id is printed, in order."""
-    commits: list[headrace.telemetry.Event] = []
-    unsubscribe = headrace.telemetry.subscribe(
-        lambda event: commits.append(event) if event.operation == "commit" else None
-    )
-    answer = each("topic", "commit", "t", "-", "--header", "from=file", input=numbered(2500))
-    unsubscribe()
+    """2500 lines are three commits. Every id is printed, in order."""
+    with events_of("topics.commit") as commits:
+        answer = each("topic", "commit", "t", "-", "--header", "from=file", input=numbered(2500))
     assert answer.code == 0
     assert len(commits) == 3
     assert "committed 2,500 records to 't'" in answer.err
@@ -205,7 +201,8 @@ def test_nothing_on_stdin_is_nothing_committed(cli: Cli) -> None:
     ids=["truncated", "malformed", "number", "large"],
 )
 def test_a_bad_line_is_named_and_its_batch_not_committed(cli: Cli, bad: str, why: str) -> None:
-    """On line 7: nothing at all is written. Further on: whole batches before it are."""
+    """A bad line 7 means that nothing is written. Further on, the complete batches before it
+    are."""
     answer = cli("topic", "commit", "t", "-", input=f"{numbered(6)}{bad}\n{numbered(5)}")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("headrace: line 7: ")
@@ -216,7 +213,7 @@ def test_a_bad_line_is_named_and_its_batch_not_committed(cli: Cli, bad: str, why
     assert answer.code == 1
     assert "line 2007" in answer.err
     assert "committed before it: 2,000 records." in answer.err
-    assert cli("topic", "stats", "t", "--json").json["length"] == 2000
+    assert cli("topic", "show", "t", "--json").json["length"] == 2000
 
 
 def test_a_line_that_is_no_unicode_is_named(cli: Cli) -> None:
@@ -226,7 +223,7 @@ def test_a_line_that_is_no_unicode_is_named(cli: Cli) -> None:
 
 
 def test_stdin_with_a_key_can_be_run_again(cli: Cli) -> None:
-    """After a bad line was mended, only what is missing is committed."""
+    """After a bad line was corrected, only the missing lines are committed."""
     broken = f"{numbered(1500)}oops\n"
     assert cli("topic", "commit", "t", "-", "--key", "k", input=broken).code == 1
     whole = numbered(1501)
@@ -235,12 +232,10 @@ def test_stdin_with_a_key_can_be_run_again(cli: Cli) -> None:
     assert (first.code, again.code) == (0, 0)
     assert len(set(first.out.split())) == 1501
     assert again.out == first.out
-    assert cli("topic", "stats", "t", "--json").json["length"] == 1501
+    assert cli("topic", "show", "t", "--json").json["length"] == 1501
 
 
-def test_a_store_that_goes_away_says_how_far_it_came(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_store_reports_the_progress(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     original = headrace.Headrace.commit_many
     left = iter([True, True, False])
 
@@ -257,7 +252,7 @@ def test_a_store_that_goes_away_says_how_far_it_came(
 
 
 class Slow:
-    """A stream that gives what is there, and sometimes nothing is."""
+    """A stream that returns the available lines, and sometimes none."""
 
     def __init__(self, *chunks: bytes) -> None:
         self.chunks = [*chunks, b""]
@@ -270,38 +265,39 @@ class Slow:
 
 
 def test_lines_do_not_wait_for_a_slow_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless there is a key: then the cuts must not hang on time."""
-    monkeypatch.setattr(lines, "_has_more", lambda stream: len(stream.chunks) == 2)
+    """Unless there is a key: then batches must not depend on time."""
+    monkeypatch.setattr(jsonl, "_has_more", lambda stream: len(stream.chunks) == 2)
     chunks = (b'{"n":0}\n{"n"', b":1}\n", b'{"n":2}\n{"n":3}')
 
     def cut(**options: bool) -> list[list[int]]:
-        return [b.numbers for b in lines.batches(Slow(*chunks), **options)]
+        return [b.numbers for b in jsonl.batches(Slow(*chunks), **options)]
 
     assert cut(is_prompt=True) == [[1], [2, 3], [4]]
     assert cut(is_prompt=False) == [[1, 2, 3, 4]]
 
 
 @pytest.mark.parametrize(("options", "commits"), [([], 4), (["--key", "k"], 1)])
-def test_a_key_makes_commits_wait_for_whole_batches(
+def test_a_key_makes_commits_wait_for_full_batches(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], commits: int
 ) -> None:
-    monkeypatch.setattr(lines, "CHUNK", len('{"n":0}\n'))
-    monkeypatch.setattr(lines, "_has_more", lambda stream: False)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", len('{"n":0}\n'))
+    monkeypatch.setattr(jsonl, "_has_more", lambda stream: False)
     seen: list[str] = []
     unsubscribe = headrace.telemetry.subscribe(lambda event: seen.append(event.operation))
     assert cli("topic", "commit", "t", "-", *options, input=numbered(4)).code == 0
     unsubscribe()
-    assert seen.count("commit") == commits
+    assert seen.count("topics.commit") == commits
 
 
 def test_batches_are_cut_by_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BATCH_BYTES", 20)
+    monkeypatch.setattr(jsonl, "MAX_BATCH_BYTES", 20)
     stream = Slow(b'{"n":0}\n{"n":1}\n{"n":2}\n{"n":3}\n')
-    assert [b.size for b in lines.batches(stream, is_prompt=False)] == [24, 8]
+    assert [b.size for b in jsonl.batches(stream, is_prompt=False)] == [24, 8]
 
 
 class Follow:
-    """Stands in for ``time`` in ``tail -f``: does what is next in a pause, then interrupts."""
+    """Replaces ``time`` in ``tail -f``: each pause does the next thing, and the last one
+    interrupts."""
 
     def __init__(self, *acts: Any) -> None:
         self.acts = iter(acts)
@@ -318,14 +314,14 @@ class Follow:
 def test_tail_follows_until_interrupted(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every record once, in order; pauses grow while nothing comes."""
+    """Every record once, in order. Pauses grow while nothing comes."""
     follow = Follow(
         lambda: numbers.commit_many("numbers", [{"n": 10}, {"n": 11}]),
         *[lambda: None] * 8,
         lambda: numbers.commit("numbers", {"n": 12}),
         lambda: None,
     )
-    monkeypatch.setattr(following, "time", follow)
+    monkeypatch.setattr(tail, "time", follow)
     answer = each("topic", "tail", "numbers", "-n", "1", "-f", "--json")
     assert (answer.code, answer.err) == (130, "")
     assert [row["body"]["n"] for row in answer.json_lines] == [9, 10, 11, 12]
@@ -334,39 +330,39 @@ def test_tail_follows_until_interrupted(
     assert follow.pauses[-2:] == [0.01, 0.02]
 
 
-def test_tail_can_follow_a_topic_that_is_still_to_come(
+def test_tail_can_follow_a_topic_before_its_first_record(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follow = Follow(lambda: None, lambda: numbers.commit("later", {"n": 1}), lambda: None)
-    monkeypatch.setattr(following, "time", follow)
+    monkeypatch.setattr(tail, "time", follow)
     answer = each("topic", "tail", "later", "-f", "--json")
     assert answer.code == 130
     assert "topic 'later' has no records yet: waiting" in answer.err
     assert [row["body"]["n"] for row in answer.json_lines] == [1]
 
 
-def test_tail_goes_on_behind_what_was_collected(
+def test_tail_continues_after_pruned_records(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records that go away between two looks are told, not waited for."""
-    original = headrace.Headrace.topic_info
+    """Records that are pruned between two polls are reported, not waited for."""
+    original = headrace.Topic.info
     calls = itertools.count()
 
-    def info(self: Any, topic: str) -> Any:
-        found = original(self, topic)
-        # tail looks once, then the follower: by then six records are gone.
+    def info(self: Any) -> Any:
+        found = original(self)
+        # tail polls once, then the follower: by then six records are pruned.
         if next(calls) == 0:
-            return headrace.TopicInfo(topic, 0, 3, 0)
-        return headrace.TopicInfo(topic, 6, found.next_seq, found.last_ts)
+            return headrace.types.TopicInfo(self.name, 0, 3, 0)
+        return headrace.types.TopicInfo(self.name, 6, found.next_seq, found.last_ts)
 
-    monkeypatch.setattr(headrace.Headrace, "topic_info", info)
-    monkeypatch.setattr(following, "time", Follow())
+    monkeypatch.setattr(headrace.Topic, "info", info)
+    monkeypatch.setattr(tail, "time", Follow())
     answer = each("topic", "tail", "numbers", "-n", "0", "-f", "--json")
-    assert "records :3 to :5 went before they were read" in answer.err
+    assert "records :3 to :5 were removed before they were read" in answer.err
     assert [row["seq"] for row in answer.json_lines] == [6, 7, 8, 9]
 
 
-def test_tail_survives_a_collection_during_a_look(
+def test_tail_survives_pruning_during_a_poll(
     numbers: headrace.Headrace, each: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = headrace.Headrace.iterate
@@ -379,7 +375,7 @@ def test_tail_survives_a_collection_during_a_look(
 
     monkeypatch.setattr(headrace.Headrace, "iterate", iterate)
     follow = Follow(lambda: numbers.commit("numbers", {"n": 10}), lambda: None, lambda: None)
-    monkeypatch.setattr(following, "time", follow)
+    monkeypatch.setattr(tail, "time", follow)
     answer = each("topic", "tail", "numbers", "-n", "0", "-f", "--json")
     assert [row["body"]["n"] for row in answer.json_lines] == [10]
 
@@ -389,7 +385,7 @@ def test_tail_survives_a_collection_during_a_look(
     [
         (["tail", "nope"], 3, "topic 'nope' has no records"),
         (["range", "nope"], 3, "topic 'nope' has no records"),
-        (["stats", "nope"], 3, "topic 'nope' has no records"),
+        (["show", "nope"], 3, "topic 'nope' has no records"),
         (["range", "numbers", "--start", ":99"], 3, "has no record :99: it holds :0 to :9"),
         (["range", "numbers", "--start", "x"], 2, "'x' is not a position"),
         (["range", "numbers", "--end", "2018-02-18T10:58"], 2, "has no time zone"),

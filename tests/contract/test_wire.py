@@ -4,45 +4,19 @@ HTTP clients and Spark's executors rely on it. The whole contract runs on a stor
 sends each argument and each result through JSON.
 """
 
-import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from headrace.contract.channels import ChannelStore
-from headrace.contract.counters import CounterStore
-from headrace.contract.limits import LimitStore
-from headrace.contract.locks import LockStore
 from headrace.contract.op import Op, Steps
-from headrace.contract.pipelines import PipelineStore
-from headrace.contract.queues import QueueStore
-from headrace.contract.sinks import SinkStore
-from headrace.contract.store import DiagnosisStore, MaintenanceStore, ProcStore, TopicStore
+from headrace.contract.operations import OPERATIONS, PARTS, Operation
+from headrace.core.requests import Requests
 from headrace.testing import contract
 from headrace.testing.clocks import FakeClock
 from headrace.testing.contract.base import Connect
-from headrace.testing.faces import BlockingFace, FaceName, connect, shut
-
-OPERATIONS = {
-    name: typing.get_type_hints(method)
-    for protocol in (
-        TopicStore,
-        ProcStore,
-        PipelineStore,
-        MaintenanceStore,
-        DiagnosisStore,
-        QueueStore,
-        ChannelStore,
-        LimitStore,
-        SinkStore,
-        LockStore,
-        CounterStore,
-    )
-    for name, method in vars(protocol).items()
-    if not name.startswith("_")
-}
+from headrace.testing.sync_facade import ClientMode, SyncFacade, connect, shut
 
 
 def travelled(value: Any, hint: Any) -> Any:
@@ -57,21 +31,28 @@ class WireStore:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        build = getattr(self._inner, name)
-        return self._over_wire(name, build) if name in OPERATIONS else build
+        return WirePart(self._inner, name) if name in PARTS else getattr(self._inner, name)
 
-    def _over_wire(self, name: str, build: Callable[..., Op[Any]]) -> Callable[..., Op[Any]]:
-        hints = OPERATIONS[name]
-        [result_hint] = typing.get_args(hints["return"])
 
-        def method(*args: Any) -> Op[Any]:
-            arguments = zip(args, list(hints.values())[:-1], strict=True)
-            op = build(*(travelled(value, hint) for value, hint in arguments))
+class WirePart:
+    """One part of a store behind JSON."""
+
+    def __init__(self, inner: Any, part: str) -> None:
+        self._inner = inner
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        return self._over_wire(OPERATIONS[f"{self._part}.{name}"])
+
+    def _over_wire(self, operation: Operation) -> Callable[..., Op[Any]]:
+        def method(*args: Any, **named: Any) -> Op[Any]:
+            arguments = travelled(operation.arguments(*args, **named), operation.arguments)
+            op = operation.build(self._inner, arguments)
             op.accept()
 
             def steps() -> Steps[Any]:
                 result = yield from op
-                return travelled(result, result_hint)
+                return travelled(result, operation.result)
 
             return Op(op.name, steps, writes=op.writes)
 
@@ -80,14 +61,14 @@ class WireStore:
 
 class Wire:
     @pytest.fixture
-    def connect(self, face: FaceName, memory_url: str, clock: FakeClock) -> Iterator[Connect]:
+    def connect(self, mode: ClientMode, memory_url: str, clock: FakeClock) -> Iterator[Connect]:
         clients = []
 
         def open_client(**options: Any) -> Any:
-            client = connect(face, memory_url, **{"clock": clock, **options})
-            inner = client._inner if isinstance(client, BlockingFace) else client
-            inner._store = inner._built.store = WireStore(inner._store)
-            inner._built_for_queues.store = inner._store
+            client = connect(mode, memory_url, **{"clock": clock, **options})
+            inner = client._inner if isinstance(client, SyncFacade) else client
+            inner._store = WireStore(inner._store)
+            inner._requests = Requests(inner._store, max_body=inner._max_body)
             clients.append(client)
             return client
 
@@ -99,25 +80,25 @@ class Wire:
 class TestCommit(Wire, contract.CommitContract): ...
 
 
-class TestKey(Wire, contract.KeyContract): ...
+class TestIdempotencyKey(Wire, contract.IdempotencyKeyContract): ...
 
 
 class TestRange(Wire, contract.RangeContract): ...
 
 
-class TestOffset(Wire, contract.OffsetContract): ...
+class TestProcOffset(Wire, contract.ProcOffsetContract): ...
 
 
-class TestClaim(Wire, contract.ClaimContract): ...
+class TestProcClaim(Wire, contract.ProcClaimContract): ...
 
 
-class TestFailure(Wire, contract.FailureContract): ...
+class TestProcFailure(Wire, contract.ProcFailureContract): ...
 
 
-class TestProcLife(Wire, contract.ProcLifeContract): ...
+class TestProcLifecycle(Wire, contract.ProcLifecycleContract): ...
 
 
-class TestAckPart(Wire, contract.AckPartContract): ...
+class TestPartialAck(Wire, contract.PartialAckContract): ...
 
 
 class TestClaimSpan(Wire, contract.ClaimSpanContract): ...
@@ -132,10 +113,10 @@ class TestClient(Wire, contract.ClientContract): ...
 class TestTransaction(Wire, contract.TransactionContract): ...
 
 
-class TestLive(Wire, contract.LiveContract): ...
+class TestLiveProc(Wire, contract.LiveProcContract): ...
 
 
-class TestCollection(Wire, contract.CollectionContract): ...
+class TestRetention(Wire, contract.RetentionContract): ...
 
 
 class TestDiagnosis(Wire, contract.DiagnosisContract): ...
@@ -162,25 +143,28 @@ class TestDeadItem(Wire, contract.DeadItemContract): ...
 class TestItem(Wire, contract.ItemContract): ...
 
 
-class TestQueueLife(Wire, contract.QueueLifeContract): ...
+class TestQueueLifecycle(Wire, contract.QueueLifecycleContract): ...
 
 
-class TestCount(Wire, contract.CountContract): ...
+class TestQueueCount(Wire, contract.QueueCountContract): ...
 
 
 class TestWorker(Wire, contract.WorkerContract): ...
 
 
-class TestTending(Wire, contract.TendingContract): ...
+class TestQueueMaintenance(Wire, contract.QueueMaintenanceContract): ...
 
 
 class TestQueueTransaction(Wire, contract.QueueTransactionContract): ...
 
 
-class TestFollowing(Wire, contract.FollowingContract): ...
+class TestAckPush(Wire, contract.AckPushContract): ...
 
 
 class TestReplay(Wire, contract.ReplayContract): ...
+
+
+class TestHeartbeat(Wire, contract.HeartbeatContract): ...
 
 
 class TestQueueClient(Wire, contract.QueueClientContract): ...
@@ -189,16 +173,13 @@ class TestQueueClient(Wire, contract.QueueClientContract): ...
 class TestItemOutcome(Wire, contract.ItemOutcomeContract): ...
 
 
-class TestQueueLook(Wire, contract.QueueLookContract): ...
+class TestQueueInspection(Wire, contract.QueueInspectionContract): ...
 
 
 class TestDeadLetter(Wire, contract.DeadLetterContract): ...
 
 
-class TestQueueUpdate(Wire, contract.QueueUpdateContract): ...
-
-
-class TestQueueKind(Wire, contract.QueueKindContract): ...
+class TestQueueSettingsUpdate(Wire, contract.QueueSettingsUpdateContract): ...
 
 
 class TestChannel(Wire, contract.ChannelContract): ...
@@ -213,16 +194,16 @@ class TestChannelUpdate(Wire, contract.ChannelUpdateContract): ...
 class TestSelection(Wire, contract.SelectionContract): ...
 
 
-class TestRoom(Wire, contract.RoomContract): ...
+class TestWaitingPush(Wire, contract.WaitingPushContract): ...
 
 
-class TestChannelHold(Wire, contract.ChannelHoldContract): ...
+class TestChannelDelay(Wire, contract.ChannelDelayContract): ...
 
 
-class TestChannelHoldClient(Wire, contract.ChannelHoldClientContract): ...
+class TestChannelDelayClient(Wire, contract.ChannelDelayClientContract): ...
 
 
-class TestFilling(Wire, contract.FillingContract): ...
+class TestQueueCapacity(Wire, contract.QueueCapacityContract): ...
 
 
 class TestLimitRule(Wire, contract.LimitRuleContract): ...
@@ -231,7 +212,7 @@ class TestLimitRule(Wire, contract.LimitRuleContract): ...
 class TestLimitClaim(Wire, contract.LimitClaimContract): ...
 
 
-class TestLimitCrowd(Wire, contract.LimitCrowdContract): ...
+class TestParkedChannel(Wire, contract.ParkedChannelContract): ...
 
 
 class TestLimitPush(Wire, contract.LimitPushContract): ...
@@ -255,4 +236,19 @@ class TestCounter(Wire, contract.CounterContract): ...
 class TestCounterClient(Wire, contract.CounterClientContract): ...
 
 
-class TestHint(Wire, contract.HintContract): ...
+class TestToken(Wire, contract.TokenContract): ...
+
+
+class TestTokenClient(Wire, contract.TokenClientContract): ...
+
+
+class TestSchedule(Wire, contract.ScheduleContract): ...
+
+
+class TestScheduleClient(Wire, contract.ScheduleClientContract): ...
+
+
+class TestReservedName(Wire, contract.ReservedNameContract): ...
+
+
+class TestNotification(Wire, contract.NotificationContract): ...

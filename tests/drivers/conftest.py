@@ -1,4 +1,4 @@
-"""What tests of single drivers share."""
+"""Fixtures of the tests of single drivers."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What each driver makes of what it finds; the common half is in the contract."""
+"""The findings of each driver. The common half is in the contract suite."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 import headrace
-from headrace.contract import findings
+from headrace.contract import diagnosis
 from headrace.contract.values import Finding
-from headrace.drivers.postgres import diagnosis as postgres_diagnosis
-from headrace.drivers.sqlite import diagnosis as sqlite_diagnosis
+from headrace.drivers.postgres import doctor as postgres_diagnosis
+from headrace.drivers.sqlite import doctor as sqlite_diagnosis
 from headrace.testing.postgres import PrivatePostgres
 
 SERVER = {
@@ -26,7 +26,7 @@ SERVER = {
 
 def found(url: str, check: str, **options: Any) -> Finding:
     with headrace.connect(url) as hr:
-        [finding] = [f for f in hr.diagnose(**options) if f.check == check]
+        [finding] = [f for f in hr.admin.diagnose(**options) if f.check == check]
     return finding
 
 
@@ -45,8 +45,10 @@ def found(url: str, check: str, **options: Any) -> Finding:
         ((3, 53, 0), True),
     ],
 )
-def test_sqlite_with_the_wal_reset_bug_is_known(version: tuple[int, ...], is_fixed: bool) -> None:
-    """By version, the old lines that got the fix included."""
+def test_sqlite_with_the_wal_reset_bug_is_reported(
+    version: tuple[int, ...], is_fixed: bool
+) -> None:
+    """By version, including old release lines that got the fix."""
     finding = sqlite_diagnosis.engine(version, "flow.db")
     assert (finding.verdict == "ok") == is_fixed
     assert finding.facts["has_wal_reset_bug"] is not is_fixed
@@ -55,11 +57,11 @@ def test_sqlite_with_the_wal_reset_bug_is_known(version: tuple[int, ...], is_fix
         assert "3.51.3" in finding.next_step
 
 
-def test_sqlite_tells_file_log_and_journal_mode(sqlite_url: str) -> None:
+def test_sqlite_reports_file_log_and_journal_mode(sqlite_url: str) -> None:
     path = Path(sqlite_url.removeprefix("sqlite:///"))
     with headrace.connect(sqlite_url) as hr:
         hr.commit("t", {})
-        checks = {finding.check: finding for finding in hr.diagnose()}
+        checks = {finding.check: finding for finding in hr.admin.diagnose()}
         wal = Path(f"{path}-wal").stat().st_size
         assert checks["size"].facts == {"file_bytes": path.stat().st_size, "wal_bytes": wal}
     assert checks["durability"].facts == {
@@ -81,13 +83,15 @@ def test_a_long_log_is_a_warning() -> None:
 
 
 def test_a_damaged_sqlite_file_fails_the_deep_check(sqlite_url: str) -> None:
-    """A page that no reader of records would look at."""
+    """In a page that no reader of records touches."""
     with headrace.connect(sqlite_url) as hr:
         hr.commit_many("t", [{"n": n} for n in range(10)])
     assert found(sqlite_url, "integrity", deep=True).verdict == "ok"
     path = Path(sqlite_url.removeprefix("sqlite:///"))
     connection = sqlite3.connect(path)
-    [[page]] = connection.execute("select rootpage from sqlite_master where name = 'headrace_once'")
+    [[page]] = connection.execute(
+        "select rootpage from sqlite_master where name = 'headrace_idempotency_key'"
+    )
     [[page_size]] = connection.execute("pragma page_size")
     connection.close()
     with path.open("r+b") as file:
@@ -100,11 +104,11 @@ def test_a_damaged_sqlite_file_fails_the_deep_check(sqlite_url: str) -> None:
     assert "backup" in finding.next_step
 
 
-def test_postgres_tells_its_settings(postgres_url: str) -> None:
-    """The server of the tests does not wait for the disk, and is found out."""
+def test_postgres_reports_its_settings(postgres_url: str) -> None:
+    """The server of the tests runs without fsync, and the doctor finds it."""
     with headrace.connect(postgres_url) as hr:
         hr.commit("t", {})
-        checks = {finding.check: finding for finding in hr.diagnose()}
+        checks = {finding.check: finding for finding in hr.admin.diagnose()}
     assert checks["durability"].verdict == "fail"
     assert checks["durability"].facts["fsync"] == "off"
     assert "fsync = on and full_page_writes = on" in checks["durability"].next_step
@@ -114,12 +118,18 @@ def test_postgres_tells_its_settings(postgres_url: str) -> None:
     assert checks["pooling"].facts == {"is_pooled": False}
     assert abs(float(checks["clock"].facts["ahead_seconds"] or 0)) < 1
     assert int(checks["size"].facts["batch_bytes"] or 0) > 0
-    assert set(checks["dead_rows"].facts) >= {"topic", "batch", "proc", "proc_claim", "once"}
+    assert set(checks["dead_rows"].facts) >= {
+        "topic",
+        "batch",
+        "proc",
+        "proc_claim",
+        "idempotency_key",
+    }
 
 
 @pytest.fixture
 def old_transaction(postgres: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A session that has begun and does not end; any age counts as old."""
+    """A session with an open transaction. Any age counts as old."""
     monkeypatch.setattr(postgres_diagnosis, "OPEN_SECONDS", 0.0)
     with psycopg.connect(postgres.url, application_name="sleepy") as session:
         session.execute("select 1")
@@ -135,10 +145,10 @@ def test_the_oldest_transaction_is_named(postgres_url: str, old_transaction: int
     assert f"pg_terminate_backend({old_transaction})" in finding.next_step
 
 
-def test_what_cannot_be_seen_is_said(
+def test_missing_rights_are_reported(
     postgres: PrivatePostgres, postgres_url: str, old_transaction: int
 ) -> None:
-    """A user without rights sees only its own sessions, and is told so."""
+    """A user without rights sees only its own sessions, and learns so."""
     headrace.connect(postgres_url).close()
     schema = postgres_url.rpartition("=")[2]
     postgres.execute("create role watcher login")
@@ -201,7 +211,7 @@ def test_a_version_with_a_known_bug_is_a_warning() -> None:
 
 
 def test_clocks_are_compared_within_the_round_trip() -> None:
-    """Half of the answer's time is what cannot be known."""
+    """Half of the response time is uncertain."""
     assert postgres_diagnosis.clock(100.0, 99.9, 100.1).verdict == "ok"
     assert postgres_diagnosis.clock(103.0, 98.0, 104.0).verdict == "ok"
     ahead = postgres_diagnosis.clock(105.0, 100.0, 100.2)
@@ -212,7 +222,7 @@ def test_clocks_are_compared_within_the_round_trip() -> None:
 
 @pytest.mark.parametrize("pids", [(1, 2, 2), (2, 2, 3)])
 def test_a_pooler_is_noticed(pids: tuple[int, int, int]) -> None:
-    """It names a process of its own, or another one answers each time."""
+    """It names a process of its own, or a different one answers each time."""
     assert postgres_diagnosis.pooling(2, 2, 2).facts == {"is_pooled": False}
     assert postgres_diagnosis.pooling(*pids).facts == {"is_pooled": True}
 
@@ -220,7 +230,7 @@ def test_a_pooler_is_noticed(pids: tuple[int, int, int]) -> None:
 def test_a_pooler_is_noticed_by_the_number_it_names(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a connection is made, before any statement is sent."""
+    """When a connection is opened, before any statement."""
     monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda self: 1))
     assert found(postgres_url, "pooling").facts == {"is_pooled": True}
 
@@ -239,9 +249,9 @@ def test_dead_rows_are_a_warning_when_vacuum_cannot_keep_up() -> None:
 
 
 def test_tables_of_another_version_fail() -> None:
-    assert findings.tables(2, 2, "x").verdict == "ok"
-    assert findings.tables(1, 2, "x").next_step == "run headrace migrate"
-    assert findings.tables(3, 2, "x").next_step == "upgrade the headrace package"
+    assert diagnosis.tables(2, 2, "x").verdict == "ok"
+    assert diagnosis.tables(1, 2, "x").next_step == "run headrace migrate"
+    assert diagnosis.tables(3, 2, "x").next_step == "upgrade the headrace package"
 
 
 @pytest.mark.parametrize(
@@ -249,8 +259,8 @@ def test_tables_of_another_version_fail() -> None:
     [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 * 2**30, "3.0 GiB")],
 )
 def test_sizes_are_readable(count: int, text: str) -> None:
-    assert findings.size_text(count) == text
-    assert findings.size_text(5 * 2**40) == "5.0 TiB"
+    assert diagnosis.size_text(count) == text
+    assert diagnosis.size_text(5 * 2**40) == "5.0 TiB"
 
 
 @pytest.mark.parametrize(
@@ -265,4 +275,4 @@ def test_sizes_are_readable(count: int, text: str) -> None:
     ],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert findings.duration(seconds) == text
+    assert diagnosis.duration(seconds) == text

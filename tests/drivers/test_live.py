@@ -1,4 +1,4 @@
-"""Live procs as loops, and wake-ups that really wake."""
+"""Live procs as loops, and notifications that wake them."""
 
 import asyncio
 import subprocess
@@ -12,18 +12,18 @@ import psycopg
 import pytest
 
 import headrace
-from headrace.client import live as live_module
+from headrace.client import live_failures
+from headrace.drivers import notifier
 from headrace.testing.postgres import PrivatePostgres
-from headrace.waking import bell
 
 COMMIT = "import sys, headrace; headrace.connect(sys.argv[1]).commit('t', {'from': 'afar'})"
 
 
 @pytest.fixture
 def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits does not look by itself: a record that arrives was announced."""
+    """Switch off polling: a record that arrives was notified."""
     for wait in ("POLL", "SURE_POLL"):
-        monkeypatch.setattr(bell, wait, 3600.0)
+        monkeypatch.setattr(notifier, wait, 3600.0)
 
 
 @pytest.fixture
@@ -32,21 +32,21 @@ def hr(store_url: str) -> Iterator[headrace.Headrace]:
         yield client
 
 
-def test_a_record_is_acked_when_the_next_is_asked_for(hr: headrace.Headrace) -> None:
+def test_a_record_is_acked_when_the_next_is_requested(hr: headrace.Headrace) -> None:
     hr.commit_many("t", [{"n": n} for n in range(3)])
     with hr.live("t") as live:
         records = iter(live)
         assert next(records).body == {"n": 0}
-        assert live.inspect().last_acked_range == ""
-        first = live.inspect().claimed
+        assert live.info().last_acked_range == ""
+        first = live.info().claimed
         assert next(records).body == {"n": 1}
-        assert live.inspect().last_acked_range == first
+        assert live.info().last_acked_range == first
         assert live.ack_commit([("out", {"own": True})]).range
         assert next(records).body == {"n": 2}
-    assert hr.length("out") == 1
+    assert hr.topic("out").length() == 1
 
 
-def test_who_leaves_the_loop_gets_the_record_again(hr: headrace.Headrace) -> None:
+def test_leaving_the_loop_returns_the_record(hr: headrace.Headrace) -> None:
     hr.commit_many("t", [{"n": n} for n in range(3)])
     live = hr.live("t")
     for record in live:
@@ -59,22 +59,47 @@ def test_who_leaves_the_loop_gets_the_record_again(hr: headrace.Headrace) -> Non
 def test_a_slow_reader_keeps_its_claim(
     hr: headrace.Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is extended behind the reader's back."""
-    monkeypatch.setattr(live_module, "BEAT", 0.01)
+    """The client extends it in the background."""
+    monkeypatch.setattr(live_failures, "LEASE_MS", 30)
     hr.commit("t", {})
     with hr.live("t") as live:
         records = iter(live)
         next(records)
-        before = live.inspect().claimed_until
+        before = live.info().claimed_until
         for _ in range(1000):
-            if live.inspect().claimed_until > before:
+            if live.info().claimed_until > before:
                 break
             time.sleep(0.005)
-        assert live.inspect().claimed_until > before
+        assert live.info().claimed_until > before
+
+
+def test_slow_maintenance_delays_no_heartbeat(
+    hr: headrace.Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_failures, "LEASE_MS", 30)
+    monkeypatch.setattr(live_failures, "MAINTENANCE_SECONDS", 0.01)
+    is_maintaining, may_end = threading.Event(), threading.Event()
+
+    def maintain() -> None:
+        is_maintaining.set()
+        may_end.wait(20)
+
+    monkeypatch.setattr(hr.admin, "maintain", maintain)
+    hr.commit("t", {})
+    with hr.live("t") as live:
+        next(iter(live))
+        assert is_maintaining.wait(20)
+        before = live.info().claimed_until
+        for _ in range(1000):
+            if live.info().claimed_until > before:
+                break
+            time.sleep(0.005)
+        assert live.info().claimed_until > before
+        may_end.set()
 
 
 @pytest.mark.usefixtures("only_hints")
-def test_a_commit_of_this_process_wakes_at_once(hr: headrace.Headrace) -> None:
+def test_a_commit_of_this_process_wakes_immediately(hr: headrace.Headrace) -> None:
     """Plain, in a transaction, and by ack_commit."""
     hr.commit("in", {})
     found: list[Any] = []
@@ -91,7 +116,7 @@ def test_a_commit_of_this_process_wakes_at_once(hr: headrace.Headrace) -> None:
         with hr.transaction() as tx:
             tx.commit("t", {"n": 1})
         assert arrived.acquire(timeout=20)
-        hr.proc("p", topic="in").claim().ack_commit([("t", {"n": 2})])
+        hr.procs.create("p", "in").claim().ack_commit([("t", {"n": 2})])
         assert arrived.acquire(timeout=20)
     assert [record.body["n"] for record in found] == [0, 1, 2]
 
@@ -124,7 +149,7 @@ def test_a_commit_of_another_process_wakes_a_task(durable_url: str) -> None:
 
 @pytest.mark.usefixtures("only_hints")
 def test_a_users_own_transaction_wakes_at_its_commit(postgres_url: str) -> None:
-    """On PostgreSQL the notification rides on COMMIT."""
+    """On PostgreSQL the notification is part of COMMIT."""
     with (
         headrace.connect(postgres_url) as hr,
         hr.live("t", mode="live") as live,
@@ -138,10 +163,10 @@ def test_a_users_own_transaction_wakes_at_its_commit(postgres_url: str) -> None:
         assert arrived.wait(20)
 
 
-def test_polling_alone_is_good_enough(durable_url: str) -> None:
-    """Every hint is switched off, on both sides."""
+def test_polling_is_enough(durable_url: str) -> None:
+    """All notifications are switched off, on both sides."""
     with headrace.connect(durable_url) as hr, headrace.connect(durable_url) as other:
-        hr._store.wakes.is_hinting = other._store.wakes.is_hinting = False
+        hr._store.notifier.is_hinting = other._store.notifier.is_hinting = False
         with hr.live("t", mode="live") as live:
             arrived = threading.Semaphore(0)
             live.changes(lambda claim: arrived.release())
@@ -150,11 +175,11 @@ def test_polling_alone_is_good_enough(durable_url: str) -> None:
                 assert arrived.acquire(timeout=20)
 
 
-def test_a_listener_that_is_cut_off_does_not_make_it_deaf(
+def test_a_broken_listener_falls_back_to_polling(
     postgres: PrivatePostgres, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks by itself until it listens again."""
-    monkeypatch.setattr(bell, "RETRY", 0.0)
+    """Until it listens again."""
+    monkeypatch.setattr(notifier, "RETRY", 0.0)
     with headrace.connect(postgres_url) as hr, hr.live("t", mode="live") as live:
         arrived = threading.Semaphore(0)
         live.changes(lambda claim: arrived.release())
@@ -167,8 +192,8 @@ def test_a_listener_that_is_cut_off_does_not_make_it_deaf(
             )
 
 
-def test_nobody_waits_nobody_is_notified(postgres: PrivatePostgres, postgres_url: str) -> None:
-    """A NOTIFY makes all committing transactions queue up, so it is sent only to somebody."""
+def test_without_waiters_nothing_is_notified(postgres: PrivatePostgres, postgres_url: str) -> None:
+    """A NOTIFY serialises all committing transactions, so it is sent only if there is a waiter."""
     schema = postgres_url.rpartition("=")[2]
     with headrace.connect(postgres_url) as hr:
         listener = psycopg.connect(postgres.url, autocommit=True)
@@ -184,3 +209,93 @@ def test_nobody_waits_nobody_is_notified(postgres: PrivatePostgres, postgres_url
         hr.commit("t", {})
         assert len(list(listener.notifies(timeout=0.1))) <= 1
         listener.close()
+
+
+ODD = [headrace.errors.StoreUnavailable("away"), RuntimeError("odd"), OSError("socket")]
+
+
+def test_callbacks_survive_a_failing_store(
+    hr: headrace.Headrace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No error of the store ends the callbacks. Without on_error it is logged."""
+    hr.commit_many("t", [{"n": n} for n in range(2)])
+    with hr.live("t") as live:
+        claim_now, errors = live._proc._claim_now, list(ODD)
+
+        def failing(*call: Any) -> Any:
+            if errors:
+                raise errors.pop(0)
+            return claim_now(*call)
+
+        live._proc._claim_now = failing
+        arrived = threading.Semaphore(0)
+        live.changes(lambda claim: arrived.release())
+        for _ in range(2):
+            assert arrived.acquire(timeout=20)
+        assert live.failures == 3
+    assert len([record for record in caplog.records if record.name == "headrace"]) == 3
+
+
+def test_async_callbacks_survive_a_failing_store(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with await headrace.aconnect(store_url) as hr:
+            await hr.commit_many("t", [{"n": n} for n in range(2)])
+            async with hr.live("t") as live:
+                claim_now, errors = live._proc._claim_now, list(ODD)
+
+                async def failing(*call: Any) -> Any:
+                    if errors:
+                        raise errors.pop(0)
+                    return await claim_now(*call)
+
+                live._proc._claim_now = failing
+                arrived = asyncio.Semaphore(0)
+                await live.changes(lambda claim: arrived.release())
+                async with asyncio.timeout(20):
+                    for _ in range(2):
+                        await arrived.acquire()
+                assert live.failures == 3
+
+    asyncio.run(scenario())
+    assert len([record for record in caplog.records if record.name == "headrace"]) == 3
+
+
+def test_a_failed_ack_releases_the_claim(store_url: str) -> None:
+    """Immediately, not at the end of the lease: leaving the loop closes its claims."""
+
+    async def scenario() -> list[int]:
+        seen: list[int] = []
+        async with await headrace.aconnect(store_url) as hr:
+            await hr.commit("t", {})
+            async with hr.live("t") as live:
+                twice = asyncio.Event()
+
+                def callback(claim: headrace.aio.Claim) -> None:
+                    seen.append(claim[0].seq)
+                    if len(seen) == 1:
+
+                        async def ack() -> str:
+                            raise headrace.errors.StoreUnavailable("away")
+
+                        claim.ack = ack
+                    else:
+                        twice.set()
+
+                await live.changes(callback)
+                async with asyncio.timeout(8):
+                    await twice.wait()
+        return seen
+
+    assert asyncio.run(scenario()) == [0, 0]
+
+
+def test_a_live_proc_whose_client_is_closed_ends(hr: headrace.Headrace) -> None:
+    live = hr.live("t", mode="live")
+    live.changes(print)
+    hr.close()
+    assert live._background is not None
+    live._waiter and live._waiter.wake()
+    live._background._thread.join(20)
+    assert not live._background._thread.is_alive()

@@ -1,4 +1,4 @@
-"""Operations, and how they are run."""
+"""Operations, and how they run."""
 
 import asyncio
 import gc
@@ -7,10 +7,10 @@ import warnings
 import pytest
 
 import headrace
-from headrace.contract.finishing import finish
 from headrace.contract.op import Op, Steps
-from headrace.contract.values import CommitCall, Part
-from headrace.drivers.running import Runner, TryAgain, Work
+from headrace.contract.shield import finish
+from headrace.contract.values import CommitCall, CommitPart
+from headrace.drivers.runner import Runner, TryAgain, Work
 from headrace.errors import HeadraceError, OutcomeUnknown, StoreBusy, StoreUnavailable
 
 
@@ -44,7 +44,7 @@ def test_operations_compose_into_one_transaction(store_url: str) -> None:
     store = hr._store
 
     def commit(topic: str) -> Op[list[object]]:
-        return store.commit([CommitCall(parts=(Part(topic, 1, "{}"),))])
+        return store.topics.commit([CommitCall(parts=(CommitPart(topic, 1, "{}"),))])
 
     def both() -> Steps[int]:
         yield from commit("a")
@@ -58,7 +58,7 @@ def test_operations_compose_into_one_transaction(store_url: str) -> None:
     assert store.run(Op("both", both)) == 2
     with pytest.raises(HeadraceError, match="changed my mind"):
         store.run(Op("broken", broken))
-    assert [info.name for info in hr.topics()] == ["a", "b"]
+    assert [info.name for info in hr.topics.list()] == ["a", "b"]
     hr.close()
 
 
@@ -79,8 +79,8 @@ class Flaky(Runner):
         return (yield from op)
 
 
-def test_passing_failures_are_ridden_out() -> None:
-    """And counted in the event."""
+def test_temporary_failures_are_retried() -> None:
+    """The event counts the attempts."""
     events: list[headrace.telemetry.Event] = []
     unsubscribe = headrace.telemetry.subscribe(events.append)
     try:
@@ -106,8 +106,8 @@ def test_when_patience_ends_the_reason_is_raised(error: HeadraceError, outcome: 
     assert events[0].attempts > 1
 
 
-def test_cancelling_waits_for_an_outcome_under_way() -> None:
-    """The caller is cancelled, the work is done all the same."""
+def test_cancelling_waits_for_an_outcome_in_progress() -> None:
+    """The caller is cancelled, and the operation is still applied."""
 
     async def scenario() -> bool:
         started, go = asyncio.Event(), asyncio.Event()
@@ -133,7 +133,7 @@ def test_cancelling_waits_for_an_outcome_under_way() -> None:
 
 
 def test_a_cancelled_commit_is_all_or_nothing(durable_url: str) -> None:
-    """Cancelled at any moment, each commit is either there or not, and the client goes on."""
+    """Cancelled at any moment, each commit is either stored or not, and the client continues."""
 
     async def scenario() -> tuple[int, int]:
         hr = await headrace.aconnect(durable_url)
@@ -144,7 +144,7 @@ def test_a_cancelled_commit_is_all_or_nothing(durable_url: str) -> None:
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-        length = await hr.length("t")
+        length = await hr.topic("t").length()
         records = await hr.range("t")
         await hr.close()
         return length, len(records)
@@ -155,7 +155,7 @@ def test_a_cancelled_commit_is_all_or_nothing(durable_url: str) -> None:
 
 
 def test_a_broken_listener_does_not_break_the_operation(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the operation is done."""
+    """The error is logged, and the operation is applied."""
 
     def listener(event: headrace.telemetry.Event) -> None:
         raise ValueError("bad listener")
@@ -164,14 +164,14 @@ def test_a_broken_listener_does_not_break_the_operation(caplog: pytest.LogCaptur
     try:
         with headrace.connect("memory://") as hr:
             hr.commit("t", {})
-            assert hr.length("t") == 1
+            assert hr.topic("t").length() == 1
     finally:
         unsubscribe()
     assert "bad listener" in caplog.text
 
 
 def test_events_can_be_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Short text, the facts beside it."""
+    """Short text, with the facts beside it."""
     from headrace.telemetry import log
 
     detach = log.attach()
@@ -179,9 +179,9 @@ def test_events_can_be_logged(caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level("DEBUG", "headrace"), headrace.connect("memory://") as hr:
             hr.commit("t", {})
             with pytest.raises(headrace.errors.UnknownTopic):
-                hr.length("u")
+                hr.topic("u").length()
     finally:
         detach()
     first, second = caplog.records
-    assert first.getMessage().startswith("commit on memory: ok in ")
+    assert first.getMessage().startswith("topics.commit on memory: ok in ")
     assert (second.levelname, second.__dict__["code"]) == ("INFO", "invalid_topic")

@@ -1,4 +1,4 @@
-"""Transactions that are in each other's way on PostgreSQL."""
+"""Transactions that collide on PostgreSQL."""
 
 import threading
 
@@ -7,17 +7,18 @@ import pytest
 from psycopg import errors as pg
 
 import headrace
+from headrace.drivers.postgres.advisory_locks import AdvisoryLock
 from headrace.testing.postgres import PrivatePostgres
 
 TIMEOUT = 20
-LINE = "1214603637, 0"
-"""Where those stand who have collided."""
+LINE = f"{AdvisoryLock.COLLIDED:d}, 0"
+"""The lock that transactions wait for after a collision."""
 
 
 def test_collisions_are_retried_and_never_shown(
     hr: headrace.Headrace, postgres: PrivatePostgres, schema: str
 ) -> None:
-    """A deadlock with somebody else's transaction is ours to lose and to repeat."""
+    """Our side loses a deadlock with a foreign transaction, and is repeated."""
     hr.commit([("a", {}), ("b", {})])
     attempts: list[int] = []
     unsubscribe = headrace.telemetry.subscribe(lambda event: attempts.append(event.attempts))
@@ -31,26 +32,26 @@ def test_collisions_are_retried_and_never_shown(
             if rows:
                 break
             threading.Event().wait(0.01)
-        # Now the commit holds a and waits for b; to lock a closes the circle.
+        # Now the commit holds a and waits for b. Locking a closes the circle.
         other.execute(f"select 1 from {schema}.topic where name = 'a' for update".encode())
         other.rollback()
         thread.join(20)
     unsubscribe()
-    assert (hr.length("a"), hr.length("b")) == (2, 2)
+    assert (hr.topic("a").length(), hr.topic("b").length()) == (2, 2)
     assert max(attempts) > 1
 
 
 @pytest.mark.parametrize("verb", ["push", "upsert"])
-def test_who_has_collided_stands_in_line(
+def test_operations_that_collided_run_one_at_a_time(
     hr: headrace.Headrace, postgres: PrivatePostgres, postgres_url: str, verb: str
 ) -> None:
-    """One at a time, else those who want much might collide for ever. Nobody else waits."""
+    """Otherwise large operations might collide for ever. Other operations do not wait."""
     queue = hr.queue("q")
     queue.push(1)
     collisions = iter(["the first attempt"])
 
     def collide(operation: str, point: int | str) -> None:
-        if operation == "push" and next(collisions, None):
+        if operation == "queues.push" and next(collisions, None):
             raise pg.DeadlockDetected("deadlock detected")
 
     act = threading.Thread(target=lambda: getattr(queue, verb)(2, subject="a"))

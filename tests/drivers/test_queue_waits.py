@@ -1,4 +1,4 @@
-"""Claims that wait, and how they end; pushers that share a transaction."""
+"""Waiting claims and how they end. Producers that share a transaction."""
 
 import asyncio
 import sqlite3
@@ -10,19 +10,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 import headrace
-from headrace.client.coalescing import MOST_BYTES, share
+from headrace.client.group_commit import MAX_BYTES, share
+from headrace.compat import gopq
 from headrace.contract.items import PushCall
+from headrace.drivers import notifier
 from headrace.errors import (
     InvalidOption,
     ItemLost,
     KeyReused,
     NotConnected,
     PushTimeout,
-    StoreBusy,
     UnknownQueue,
 )
-from headrace.model.items import Document
-from headrace.waking import bell
+from headrace.model.queues.items import Document
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -44,7 +44,7 @@ def waiting(hr: headrace.Headrace | headrace.AsyncHeadrace, count: int = 1) -> C
 
 
 def test_stop_waiting_ends_all_claims_of_a_queue(store_url: str) -> None:
-    """Those of other queues go on."""
+    """Claims on other queues continue."""
     with headrace.connect(store_url) as hr, ThreadPoolExecutor(4) as pool:
         q, other = hr.queue("q"), hr.queue("other")
         mine = [pool.submit(q.claim, wait=None) for _ in range(2)]
@@ -59,15 +59,16 @@ def test_stop_waiting_ends_all_claims_of_a_queue(store_url: str) -> None:
         assert len(q.claim(wait=None)) == 1
 
 
-def test_news_of_other_queues_do_not_end_a_wait(
+def test_notifications_of_other_queues_do_not_end_a_wait(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On PostgreSQL all processes hear everything; who waits is left alone by what is not for it."""
+    """On PostgreSQL all processes receive every notification. A waiter ignores those for other
+    queues."""
     for wait in ("POLL", "SURE_POLL"):
-        monkeypatch.setattr(bell, wait, 60.0)
-    monkeypatch.setattr(bell.Bell, "ring", lambda self, topics: None)
+        monkeypatch.setattr(notifier, wait, 60.0)
+    monkeypatch.setattr(notifier.Notifier, "notify", lambda self, topics: None)
 
-    async def hint(waiter: bell.Waiter) -> bool:
+    async def hint(waiter: notifier.NotifierWaiter) -> bool:
         return await waiter.await_hint(0.05)
 
     with headrace.connect(postgres_url) as hr:
@@ -97,26 +98,26 @@ def test_close_ends_all_claims(store_url: str) -> None:
 
 
 def test_drop_ends_all_claims(store_url: str) -> None:
-    """A waiting claim hears of it at its next look."""
+    """A waiting claim learns of it at its next poll."""
     with headrace.connect(store_url) as hr, ThreadPoolExecutor(1) as pool:
         future: Future = pool.submit(hr.queue("q").claim, wait=None)
         until(waiting(hr))
-        hr.drop("q")
+        hr.queue("q").drop()
         with pytest.raises(UnknownQueue):
             future.result(10)
 
 
-def test_a_planned_item_is_handed_out_the_moment_it_is_due(store_url: str) -> None:
+def test_a_waiting_claim_gets_a_planned_item_when_it_is_due(store_url: str) -> None:
     with headrace.connect(store_url) as hr:
         q = hr.queue("q")
-        q.push(1, delay=0.3)
         start = time.monotonic()
+        q.push(1, delay=0.3)
         [item] = q.claim(wait=60)
         assert 0.29 <= time.monotonic() - start < 30
         item.complete()
 
 
-def test_one_item_goes_to_one_of_many_who_wait(store_url: str) -> None:
+def test_one_item_goes_to_one_of_many_waiters(store_url: str) -> None:
     with headrace.connect(store_url) as hr, ThreadPoolExecutor(8) as pool:
         q = hr.queue("q")
         futures = [pool.submit(q.claim, wait=20) for _ in range(8)]
@@ -126,10 +127,10 @@ def test_one_item_goes_to_one_of_many_who_wait(store_url: str) -> None:
         assert sorted(found) == list(range(8))
 
 
-def test_a_cancelled_claim_ends_at_once_and_keeps_nothing(store_url: str) -> None:
+def test_a_cancelled_claim_ends_immediately_and_keeps_nothing(store_url: str) -> None:
     async def scenario() -> None:
         async with await headrace.aconnect(store_url) as hr:
-            q = await hr.queue("q")
+            q = hr.queue("q")
             task = asyncio.ensure_future(q.claim(wait=None))
             await auntil(waiting(hr))
             task.cancel()
@@ -137,7 +138,7 @@ def test_a_cancelled_claim_ends_at_once_and_keeps_nothing(store_url: str) -> Non
                 await task
             assert not hr._waits._waiters
             await q.push(1)
-            # Cancelled in the middle of the claim: what it got is handed back, uncounted.
+            # Cancelled in the middle of the claim: its items are released, without an attempt.
             task = asyncio.ensure_future(q.claim())
             await asyncio.sleep(0)
             task.cancel()
@@ -153,7 +154,7 @@ def test_a_cancelled_claim_ends_at_once_and_keeps_nothing(store_url: str) -> Non
 def test_tasks_wait_and_stop(store_url: str) -> None:
     async def scenario() -> None:
         hr = await headrace.aconnect(store_url)
-        q = await hr.queue("q")
+        q = hr.queue("q")
         task = asyncio.ensure_future(q.claim(wait=None))
         await auntil(waiting(hr))
         await q.stop_waiting()
@@ -170,18 +171,18 @@ def test_tasks_wait_and_stop(store_url: str) -> None:
 def test_async_callbacks_are_awaited(store_url: str) -> None:
     async def scenario() -> None:
         async with await headrace.aconnect(store_url) as hr:
-            q = await hr.queue("q")
+            q = hr.queue("q")
             heard = []
 
-            async def hear(result: headrace.PushResult) -> None:
+            async def hear(result: headrace.types.PushResult) -> None:
                 await asyncio.sleep(0)
                 heard.append(result.id)
 
-            async def fail(result: headrace.PushResult) -> None:
+            async def fail(result: headrace.types.PushResult) -> None:
                 raise ValueError
 
-            q.on("pushed", fail)
-            q.on("pushed", hear)
+            await q.on("pushed", fail)
+            await q.on("pushed", hear)
             result = await hr.push("q", 1)
             assert heard == [result.id]
 
@@ -189,7 +190,7 @@ def test_async_callbacks_are_awaited(store_url: str) -> None:
 
 
 def test_a_blocking_client_cannot_await_callbacks(store_url: str) -> None:
-    async def hear(result: headrace.PushResult) -> None: ...
+    async def hear(result: headrace.types.PushResult) -> None: ...
 
     with headrace.connect(store_url) as hr:
         q = hr.queue("q")
@@ -197,8 +198,8 @@ def test_a_blocking_client_cannot_await_callbacks(store_url: str) -> None:
             q.on("pushed", hear)
 
 
-def test_pushers_share_a_transaction_and_get_their_own_results(store_url: str) -> None:
-    """Whichever queue they push to; one who is refused is refused alone."""
+def test_producers_share_a_transaction_and_get_their_own_results(store_url: str) -> None:
+    """For any queues. A refused push affects no other."""
 
     async def scenario() -> None:
         async with await headrace.aconnect(store_url) as hr:
@@ -212,7 +213,7 @@ def test_pushers_share_a_transaction_and_get_their_own_results(store_url: str) -
             assert isinstance(results[90], KeyReused)
             assert results[91].skipped == 1
             for n in range(90):
-                item = await (await hr.queue(f"q{n % 3}")).item(results[n].id)
+                item = await hr.queue(f"q{n % 3}").item(results[n].id)
                 assert item.payload == {"n": n}
 
     asyncio.run(scenario())
@@ -226,7 +227,7 @@ def test_threads_push_together(store_url: str) -> None:
         assert payloads == dict(zip(ids, range(300), strict=True))
 
 
-def test_close_answers_every_pusher(store_url: str) -> None:
+def test_close_answers_every_producer(store_url: str) -> None:
     async def scenario() -> None:
         hr = await headrace.aconnect(store_url)
         keeper = headrace.connect(store_url)
@@ -234,8 +235,8 @@ def test_close_answers_every_pusher(store_url: str) -> None:
         await asyncio.sleep(0)
         await hr.close()
         results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
-        assert all(isinstance(result, headrace.PushResult) for result in results)
-        assert keeper.stats("q")[0].pending == 20
+        assert all(isinstance(result, headrace.types.PushResult) for result in results)
+        assert keeper.queues.stats("q")[0].pending == 20
         keeper.close()
 
     asyncio.run(scenario())
@@ -246,8 +247,8 @@ def test_a_flush_of_pushes_is_bounded() -> None:
         return PushCall(queue="q", documents=(Document(payload="x" * size),) * 2)
 
     assert share([call(1)] * 5) == 5
-    assert share([call(MOST_BYTES // 2)] * 3) == 1
-    assert share([call(MOST_BYTES // 4)] * 3) == 2
+    assert share([call(MAX_BYTES // 2)] * 3) == 1
+    assert share([call(MAX_BYTES // 4)] * 3) == 2
 
 
 def test_a_token_settles_once_among_many_threads(store_url: str) -> None:
@@ -268,42 +269,40 @@ def test_a_token_settles_once_among_many_threads(store_url: str) -> None:
         assert sum(pool.map(complete, range(8))) == 1
 
 
-def test_who_may_wait_rides_out_a_locked_database(
+def test_patience_outlasts_a_locked_database(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And who makes one attempt is told, and has written nothing."""
+    """A caller without patience gets an error, and nothing is written."""
     monkeypatch.setattr("headrace.drivers.sqlite.connections.BUSY_MS", 50)
-    with headrace.connect(sqlite_url, patience=0.05) as hr, ThreadPoolExecutor(4) as pool:
-        q = hr.ack_queue("q")
-        q.enqueue("x")
+    with gopq.ack_queue(sqlite_url, patience=0.05) as q, ThreadPoolExecutor(4) as pool:
+        q.enqueue(b"x")
         message = q.dequeue()
         path = sqlite_url.removeprefix("sqlite:///")
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("begin immediate")
-        for attempt in (lambda: q.try_enqueue("y"), lambda: q.try_ack(message)):
-            with pytest.raises(StoreBusy):
+        for attempt in (lambda: q.try_enqueue(b"y"), lambda: q.try_ack(message.id)):
+            with pytest.raises(gopq.ErrDBLocked):
                 attempt()
-        with pytest.raises(StoreBusy):
-            q.enqueue("y", wait=0.1)
+        with pytest.raises(gopq.ErrDBLocked):
+            q.enqueue(b"y", timeout=0.1)
         futures = [
-            pool.submit(q.enqueue, "y"),
-            pool.submit(q.nack, message),
+            pool.submit(q.enqueue, b"y"),
+            pool.submit(q.nack, message.id),
             pool.submit(q.dequeue),
         ]
         time.sleep(0.2)
         assert not any(future.done() for future in futures)
         other.execute("rollback")
         other.close()
-        assert futures[1].result(10) is True
-        assert futures[2].result(10).item in ("x", "y")
-        assert futures[0].result(10)
+        assert [futures[n].result(10) for n in range(2)] == [None, None]
+        assert futures[2].result(10).item in (b"x", b"y")
         assert q.len() + q.queue.stats().active == 2
 
 
-def test_a_push_that_waits_for_room_can_be_stopped(store_url: str) -> None:
-    """By hand, or by closing the client; nothing is pushed."""
+def test_a_waiting_push_can_be_stopped(store_url: str) -> None:
+    """Explicitly, or by closing the client. Nothing is pushed."""
     with headrace.connect(store_url) as hr, ThreadPoolExecutor(2) as pool:
-        q = hr.queue("q", max_items=0)
+        q = hr.queues.create("q", max_items=0, exist_ok=True)
         stopped = pool.submit(q.push, 1, wait=None)
         until(waiting(hr))
         q.stop_waiting()
@@ -314,18 +313,18 @@ def test_a_push_that_waits_for_room_can_be_stopped(store_url: str) -> None:
         assert isinstance(closed.exception(10), NotConnected)
 
 
-def test_a_push_that_waits_for_room_can_be_cancelled(store_url: str) -> None:
-    """Its task ends, and nothing is pushed when there is room."""
+def test_a_waiting_push_can_be_cancelled(store_url: str) -> None:
+    """Its task ends, and nothing is pushed when there is capacity."""
 
     async def main() -> None:
         async with await headrace.aconnect(store_url) as hr:
-            q = await hr.queue("q", max_items=0)
+            q = await hr.queues.create("q", max_items=0, exist_ok=True)
             task = asyncio.create_task(q.push(1, wait=None))
             await auntil(waiting(hr))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await hr.queue("q", max_items=1)
+            await hr.queues.create("q", max_items=1, exist_ok=True)
             assert (await q.push(2)).pushed == 1
 
     asyncio.run(main())

@@ -1,16 +1,17 @@
-"""Tables that are made, not made, or made by hand."""
+"""Tables that are created automatically, not at all, or by hand."""
 
 import os
 import re
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import headrace
 from headrace.drivers.postgres import schema as postgres_schema
-from headrace.drivers.relational.migrations import Migration, migrations
+from headrace.drivers.sql_common.migrations import Migration, load_schema
 from headrace.drivers.sqlite import store as sqlite_store
 from headrace.errors import (
     InvalidUrl,
@@ -28,8 +29,8 @@ def path_of(sqlite_url: str) -> Path:
     return Path(sqlite_url.removeprefix("sqlite:///"))
 
 
-def test_off_makes_no_tables(new_url: str) -> None:
-    """Only what somebody else has made can be opened."""
+def test_off_creates_no_tables(new_url: str) -> None:
+    """Only an existing schema can be opened."""
     with pytest.raises(UnknownStore, match=r"no tables of Headrace in .*headrace migrate"):
         headrace.connect(new_url, migrate="off")
     with pytest.raises(UnknownStore):
@@ -39,7 +40,7 @@ def test_off_makes_no_tables(new_url: str) -> None:
         hr.commit("t", {})
 
 
-def test_off_makes_no_file(sqlite_url: str) -> None:
+def test_off_creates_no_file(sqlite_url: str) -> None:
     with pytest.raises(UnknownStore):
         headrace.connect(sqlite_url, migrate="off")
     assert not path_of(sqlite_url).exists()
@@ -64,10 +65,11 @@ def test_off_leaves_a_foreign_file_as_it_is(sqlite_url: str) -> None:
 def test_off_upgrades_nothing(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     headrace.connect(durable_url).close()
     for module in (postgres_schema, sqlite_store):
-        ours = migrations(module.DIALECT, "x_")
-        newest = ours[-1].version
-        known = [*ours, Migration(newest + 1, "extra", "select 1;")]
-        monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
+        ours = load_schema(module.DIALECT, "x_")
+        newest = ours.version
+        extra = Migration(newest + 1, "extra", "select 1;")
+        known = ours._replace(version=newest + 1, migrations=(*ours.migrations, extra))
+        monkeypatch.setattr(module, "load_schema", lambda *_, known=known: known)
     with pytest.raises(SchemaTooOld, match="run headrace migrate") as caught:
         headrace.connect(durable_url, migrate="off")
     assert (caught.value.version, caught.value.newest) == (newest, newest + 1)
@@ -76,14 +78,14 @@ def test_off_upgrades_nothing(durable_url: str, monkeypatch: pytest.MonkeyPatch)
 def test_off_refuses_newer_tables(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     headrace.connect(durable_url).close()
     for module in (postgres_schema, sqlite_store):
-        known = [Migration(0, "none", "")]
-        monkeypatch.setattr(module, "migrations", lambda *_, known=known: known)
+        known = load_schema(module.DIALECT, "x_")._replace(version=9)
+        monkeypatch.setattr(module, "load_schema", lambda *_, known=known: known)
     with pytest.raises(SchemaTooNew):
         headrace.connect(durable_url, migrate="off")
 
 
 def test_off_on_a_locked_file_is_busy(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exclusive lock of another program, which even readers must respect."""
+    """Another program has an exclusive lock, which even readers must respect."""
     other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
     other.execute("create table theirs (n integer)")
     other.execute("begin exclusive")
@@ -94,7 +96,7 @@ def test_off_on_a_locked_file_is_busy(sqlite_url: str, monkeypatch: pytest.Monke
 
 
 def test_the_script_for_sqlite_does_what_connecting_does(tmp_path: Path) -> None:
-    """Every table, index and view, and the note that it was done."""
+    """Every table, index and view, and the stored version."""
     by_hand, by_us = tmp_path / "by_hand.db", tmp_path / "by_us.db"
     connection = sqlite3.connect(by_hand)
     connection.executescript(migration_script("sqlite"))
@@ -125,7 +127,7 @@ order by 1, 2
 def test_the_script_for_postgres_does_what_connecting_does(
     postgres: PrivatePostgres, postgres_url: str, tmp_path: Path
 ) -> None:
-    """Run by psql, as its readers will."""
+    """Run by psql, as its users will."""
     headrace.connect(postgres_url).close()
     schema = postgres_url.rpartition("=")[2]
     by_hand = f"{schema}_h"
@@ -158,9 +160,32 @@ def test_a_script_can_go_on_from_a_version(dialect: str) -> None:
     whole = migration_script(dialect)
     assert "create table" in whole
     newest = max(map(int, re.findall(r"^-- (\d+): ", whole, re.MULTILINE)))
-    assert migration_script(dialect, after=newest) == ""
+    rest = migration_script(dialect, after=newest)
+    assert "create table" not in rest.replace("create table if not exists", "")
+    assert ("create or replace function" in rest) == (dialect == "postgres")
+    with pytest.raises(SchemaTooOld, match="before the first release"):
+        migration_script(dialect, after=9)
     with pytest.raises(SchemaTooNew):
         migration_script(dialect, after=newest + 1)
     with pytest.raises(InvalidUrl):
         migration_script(dialect, name="no-good")
     assert "mine" in migration_script(dialect, name="mine")
+
+
+def test_settings_of_a_newer_client_are_refused_with_the_next_step(tmp_path: Path) -> None:
+    """A client that ignored a setting would break what it promises."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with headrace.connect(url) as hr:
+        hr.queues.create("q")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute(
+            "update headrace_queue set settings = json_set(settings, '$.max_payload_bytes', 5)"
+        )
+    with headrace.connect(url) as hr:
+        for use in (
+            lambda: hr.push("q", 1),
+            lambda: hr.queue("q").claim(),
+            lambda: hr.queues.create("q"),
+        ):
+            with pytest.raises(SchemaTooNew, match=r"max_payload_bytes.*upgrade this client"):
+                use()

@@ -1,4 +1,4 @@
-"""Threads that work until they are told to stop, on a server that goes away now and then."""
+"""Threads that work until they are stopped, on a server that goes away now and then."""
 
 import random
 import threading
@@ -7,36 +7,36 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from faults.crew import Child
-from faults.waiting import PATIENCE, until
-from headrace.testing.ledger import Ledger
+from faults.polling import PATIENCE, until
+from faults.processes import Child
+from headrace.testing.audit_log import AuditLog
 from headrace.testing.postgres import PrivatePostgres
 
-# More than a client has connections: they queue for one, also when all are broken at once.
+# More than a client has connections: they queue for one, even when all break together.
 THREADS = 12
 
 
 class Load:
-    """Threads at work until told to stop; what any of them raises comes out at the end."""
+    """Threads that work until they are stopped. What any of them raises is raised at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._over = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS + 8)
         self._running: list[Future[None]] = []
-        self.ledgers: dict[str, Path] = {}
+        self.log_paths: dict[str, Path] = {}
 
     def is_over(self) -> bool:
         return self._over.is_set()
 
-    def start(self, name: str, work: Callable[[Ledger], None]) -> None:
+    def start(self, name: str, work: Callable[[AuditLog], None]) -> None:
         path = self._folder / f"{name}.ledger"
         path.touch()
-        self.ledgers[name] = path
+        self.log_paths[name] = path
 
         def run() -> None:
-            with Ledger(path) as book:
-                work(book)
+            with AuditLog(path) as log:
+                work(log)
 
         self._running.append(self._pool.submit(run))
 
@@ -60,12 +60,12 @@ def load(folder: Path) -> Iterator[Load]:
 def await_progress(
     work: Load, children: Sequence[Child] = (), *, seconds: float = PATIENCE
 ) -> None:
-    """Wait until everybody has had an answer from the server as it is now."""
-    ledgers = [*work.ledgers.values(), *(child.ledger for child in children)]
-    before = {path: outcomes(path) for path in ledgers}
+    """Wait until every thread has had an answer from the current server."""
+    log_paths = [*work.log_paths.values(), *(child.log_path for child in children)]
+    before = {path: outcomes(path) for path in log_paths}
 
     def late() -> dict[str, list[bytes]]:
-        paths = [path for path in ledgers if outcomes(path) <= before[path] + 1]
+        paths = [path for path in log_paths if outcomes(path) <= before[path] + 1]
         return {path.stem: path.read_bytes().splitlines()[-3:] for path in paths}
 
     def have_moved() -> bool:
@@ -74,7 +74,7 @@ def await_progress(
         for child in children:
             # Fails if it has ended.
             child.is_at_work()
-        return all(outcomes(path) > before[path] + 1 for path in ledgers)
+        return all(outcomes(path) > before[path] + 1 for path in log_paths)
 
     until(have_moved, lambda: f"all to go on, but these did not: {late()}", seconds)
 
@@ -84,7 +84,7 @@ def outcomes(path: Path) -> int:
 
 
 def drop_clients(server: PrivatePostgres, rng: random.Random) -> None:
-    """Make the server end some of its connections, wherever they are."""
+    """Make the server end some of its connections, whatever they are doing."""
     server.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where random() < %s"
         " and backend_type = 'client backend' and pid <> pg_backend_pid()",

@@ -1,4 +1,4 @@
-"""A line between a client and a PostgreSQL server that breaks where it is told to."""
+"""A proxy between a client and a PostgreSQL server that breaks connections on demand."""
 
 import contextlib
 import socket
@@ -9,15 +9,16 @@ from urllib.parse import urlsplit
 
 Cut = Literal["before", "after"]
 Marks = dict[Cut, tuple[bytes, ...]]
-# The text of the statement on its way there, the tag of its completion on its way back;
+# The text of the statement on its way there, the tag of its completion on its way back,
 # not COMMITTED, which is in every BEGIN. Simple commits, pushes, claims and completions are one
-# statement each, without a COMMIT: a word of theirs there, the name of a column back.
+# statement each, without a COMMIT: a word of the statement there, the name of a column back.
 COMMITS: Marks = {
     "before": (
-        *(b"COMMIT\0", b".append(", b".claim_next(", b".push_item(", b".push_items("),
+        *(b"COMMIT\0", b".append(", b".claim_records(", b".push_item(", b".push_items("),
         *(b".push_payloads(", b".claim_items(", b".complete_items("),
+        *(b".append_keyed(", b".push_keyed("),
     ),
-    "after": (b"COMMIT\0", b"appended\0", b"held\0"),
+    "after": (b"COMMIT\0", b"done\0", b"answer\0"),
 }
 ONLY_COMMIT: Marks = {"before": (b"COMMIT\0",), "after": (b"COMMIT\0",)}
 
@@ -25,9 +26,9 @@ ONLY_COMMIT: Marks = {"before": (b"COMMIT\0",), "after": (b"COMMIT\0",)}
 class Proxy:
     """Forwards connections to a server on this machine.
 
-    Each planned cut hits one COMMIT: ``before`` it reaches the server, or ``after`` the
-    server has answered it and before the client knows. While the line is not ``open``, new
-    connections are turned away and counted.
+    Each planned cut hits one COMMIT: ``before`` it reaches the server, or ``after`` the server has
+    answered it and before the client knows. While the proxy is not ``open``, it refuses new
+    connections and counts them.
     """
 
     def __init__(self, port: int) -> None:
@@ -47,19 +48,19 @@ class Proxy:
         self._thread.start()
 
     def url(self, direct: str) -> str:
-        """The URL of a store, by way of this line."""
+        """The URL of a store, through this proxy."""
         parts = urlsplit(direct)
         return parts._replace(netloc=f"{parts.username}@127.0.0.1:{self.port}").geturl()
 
     def plan(self, *cuts: Cut, stays_cut: bool = False, marks: Marks = COMMITS) -> None:
-        """Cut the next COMMITs in these ways; perhaps the line is not open again after."""
+        """Cut the next COMMITs in these ways. The proxy may stay closed afterwards."""
         with self._lock:
             self._plan.extend(cuts)
             self._stays_cut = stays_cut
             self._marks = marks
 
     def is_due(self, cut: Cut, data: bytes) -> bool:
-        """Whether a COMMIT that is passing by is to be cut in this way; then it counts."""
+        """Whether the COMMIT that passes is to be cut in this way. Then it counts."""
         with self._lock:
             if not self._plan or self._plan[0] != cut:
                 return False
@@ -83,6 +84,8 @@ class Proxy:
                 self.turned_away += 1
 
     def close(self) -> None:
+        if self._is_over:
+            return
         self._is_over = True
         # Wakes the thread that waits for a connection.
         with contextlib.suppress(OSError):
@@ -100,7 +103,7 @@ class Proxy:
 
 
 class Link:
-    """One connection, one thread each way."""
+    """One connection, with one thread in each direction."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, port: int) -> None:
         self._proxy = proxy

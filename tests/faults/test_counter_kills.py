@@ -1,10 +1,10 @@
-"""Holders of slots, killed."""
+"""Killed holders of slots."""
 
 import pytest
 
 import headrace
-from faults.crew import Crew
-from faults.waiting import PATIENCE, until
+from faults.polling import PATIENCE, until
+from faults.processes import ChildProcesses
 from headrace import ANY
 from headrace.errors import LimitReached
 
@@ -12,26 +12,28 @@ SLOT = {"api": "maps"}
 LEASE = 1.0
 
 
-def test_the_slot_of_a_killed_holder_is_given_back(durable_url: str, crew: Crew) -> None:
-    """After its lease and not before, once, to code and to items of a queue alike."""
+def test_the_slot_of_a_killed_holder_is_released(
+    durable_url: str, processes: ChildProcesses
+) -> None:
+    """After its lease and not before, once, for user code and for items alike."""
     with headrace.connect(durable_url) as hr:
-        hr.create_limit({"api": ANY}, 1, name="one")
+        hr.limits.create({"api": ANY}, 1, name="one")
         queue = hr.queue("calls")
         for taker in ("code", "items"):
-            holder = crew.start("slotter", url=durable_url, slot=SLOT, lease=LEASE)
+            holder = processes.start("slot_holder", url=durable_url, slot=SLOT, lease=LEASE)
             until(holder.is_at_work, "a holder")
             with pytest.raises(LimitReached) as caught:
-                hr.acquire(SLOT, lease=60)
+                hr.slots(SLOT, lease=60).acquire()
             assert caught.value.usage.used == 1
             holder.kill()
-            assert [info.holders for info in hr.counters()] == [1]
+            assert [info.holders for info in hr.counters.list()] == [1]
             if taker == "code":
-                with hr.acquire(SLOT, lease=60, wait=PATIENCE):
-                    assert [usage.used for usage in hr.limit_usage("one")] == [1]
+                with hr.slots(SLOT, lease=60, wait=PATIENCE):
+                    assert [usage.used for usage in hr.limits.usage("one")] == [1]
             else:
                 queue.push(1, channel=SLOT)
                 [item] = queue.claim(wait=PATIENCE)
-                assert [usage.used for usage in hr.limit_usage("one")] == [1]
+                assert [usage.used for usage in hr.limits.usage("one")] == [1]
                 item.complete()
-            assert hr.limit_usage("one") == []
-            assert hr.counters() == []
+            assert hr.limits.usage("one") == []
+            assert hr.counters.list() == []

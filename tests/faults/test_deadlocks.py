@@ -1,4 +1,4 @@
-"""Many sessions that want the same items, each in an order of its own."""
+"""Many sessions that need the same items, each in an order of its own."""
 
 import random
 from collections import Counter
@@ -12,19 +12,22 @@ import pytest
 
 import headrace
 from faults.children import consumer
+from faults.kill_loop import KILLS, SECONDS
 from faults.queue_checks import SETTINGS, check_counts, items
-from faults.queue_scenes import run
-from faults.storms import KILLS, SECONDS
-from headrace.contract.items import Filter, Outcome, PushCall, Take
-from headrace.errors import StoreBusy
-from headrace.model.items import Document, State
+from faults.queue_crash_cases import run
+from headrace.contract.items import ClaimRequest, ItemFilter, Outcome, PushCall
+from headrace.contract.limits import RuleRow
+from headrace.errors import QueueFull, StoreBusy
+from headrace.model.query.typed_values import ANY
+from headrace.model.queues.items import Document, State
+from headrace.testing.contract.limit_rules import pattern
 from headrace.testing.postgres import PrivatePostgres
 
 ROUNDS = KILLS // 12
 SESSIONS = 8
 LIVE = (State.PLANNED, State.PENDING, State.ACTIVE)
 SUBJECTS = "abcdefgh"
-# Deadlocks are found soon, and found they must be.
+# Deadlocks must occur, and are found soon.
 FAST = "options=-c%20deadlock_timeout%3D10ms"
 
 pytestmark = pytest.mark.timeout(60 + SECONDS)
@@ -33,17 +36,17 @@ pytestmark = pytest.mark.timeout(60 + SECONDS)
 def test_deadlocks_never_reach_a_caller(
     postgres: PrivatePostgres, postgres_url: str, rng: random.Random
 ) -> None:
-    """Sessions push, upsert, claim, settle, move and purge what others do, in any order.
+    """Sessions push, upsert, claim, settle, move and purge the same items, in any order.
 
     All succeed in the end. In a transaction of several operations a deadlock is ``StoreBusy``:
-    nothing was written, and whoever owns the transaction begins it again.
+    nothing was written, and the owner of the transaction starts it again.
     """
     before = deadlocks(postgres)
     url = f"{postgres_url}&{FAST}"
     seeds = [rng.getrandbits(32) for _ in range(SESSIONS)]
     with headrace.connect(url) as hr:
-        run(hr, "create_queue", "q", {**SETTINGS, "while_active": "next", "dead_to": ["r"]}, True)
-        run(hr, "create_queue", "r", {**SETTINGS, "keep": "all"}, True)
+        run(hr, "queues.create", "q", {**SETTINGS, "while_active": "next", "dead_to": ["r"]}, True)
+        run(hr, "queues.create", "r", {**SETTINGS, "keep": "all"}, True)
         with ThreadPoolExecutor(len(seeds)) as threads:
             sessions = [threads.submit(jostle, url, seed) for seed in seeds]
             done = sum((session.result(SECONDS) for session in sessions), Counter())
@@ -55,8 +58,52 @@ def test_deadlocks_never_reach_a_caller(
             assert sorted(subjects) == sorted(set(subjects))
 
 
+def test_upserts_and_claims_under_a_limit_do_not_deadlock(
+    postgres: PrivatePostgres, postgres_url: str, rng: random.Random
+) -> None:
+    """They meet the same subjects, channels and counters in different orders, and wait for each
+    other: a deadlock, which PostgreSQL takes a second to find, is rare."""
+    before = deadlocks(postgres)
+    rule = RuleRow(id="os", key_values=pattern(os=ANY), limit=4, queue="q", on="enqueued")
+
+    def collide(seed: int) -> int:
+        own = random.Random(seed)
+        refused = 0
+        with headrace.connect(postgres_url) as hr:
+            for _ in range(ROUNDS):
+                docs = [
+                    headrace.Doc(
+                        1,
+                        subject=own.choice(SUBJECTS[:5]),
+                        channel={"os": own.choice(SUBJECTS[:3])},
+                    )
+                    for _ in range(own.randint(1, 5))
+                ]
+                try:
+                    hr.upsert_many("q", docs)
+                except QueueFull:
+                    refused += 1
+                for item in hr.queue("q").claim(own.randint(1, 3)):
+                    item.complete()
+        return refused
+
+    with headrace.connect(postgres_url) as hr:
+        run(hr, "queues.create", "q", SETTINGS, True)
+        # Their creation is not what this is about.
+        run(hr, "limits.create", [rule])
+        hr.push_many("q", [headrace.Doc(0, channel={"os": name}) for name in SUBJECTS[:3]])
+        seeds = [rng.getrandbits(32) for _ in range(SESSIONS)]
+        with ThreadPoolExecutor(len(seeds)) as threads:
+            list(threads.map(collide, seeds))
+        check_counts(hr, "q")
+        live = Counter(item.key_values for item in items(hr, "q", *LIVE))
+        usages = run(hr, "limits.usage", "os", 0)
+        assert {usage.key_values: usage.used for usage in usages if usage.used} == live
+    assert deadlocks(postgres) - before <= 2
+
+
 def deadlocks(postgres: PrivatePostgres) -> int:
-    """How many the server has found."""
+    """The number of deadlocks that the server has found."""
     [(count,)] = postgres.execute(
         "select deadlocks from pg_stat_database where datname = current_database()"
     )
@@ -64,7 +111,7 @@ def deadlocks(postgres: PrivatePostgres) -> int:
 
 
 class Session:
-    """One who gets in the way of others, at random."""
+    """A session that collides with others, at random."""
 
     def __init__(self, hr: headrace.Headrace, url: str, seed: int) -> None:
         self.hr = hr
@@ -77,7 +124,7 @@ class Session:
         return self.rng.sample("qr", 2)
 
     def push_call(self, queue: str) -> PushCall:
-        """Some subjects that others have too, in no particular order."""
+        """Some subjects that others use too, in no particular order."""
         documents = tuple(
             Document(payload="1", subject=subject) for subject in self.rng.sample(SUBJECTS, 4)
         )
@@ -85,17 +132,17 @@ class Session:
 
 
 def push(one: Session) -> None:
-    run(one.hr, "push", [one.push_call(queue) for queue in one.queues()])
+    run(one.hr, "queues.push", [one.push_call(queue) for queue in one.queues()])
 
 
 def work(one: Session) -> None:
-    """Claim, and settle in another order, with pushes to both queues."""
+    """Claim, and settle in a different order, with pushes to both queues."""
     [queue, _] = one.queues()
     one.claims += 1
     token = f"{one.seed}-{one.claims}"
-    take = Take(queue=queue, token=token, count=4, lease_ms=60_000)
-    taken = list(run(one.hr, "claim_items", take).items)
-    one.rng.shuffle(taken)
+    request = ClaimRequest(queue=queue, token=token, count=4, lease_ms=60_000)
+    claimed = list(run(one.hr, "queues.claim", request).items)
+    one.rng.shuffle(claimed)
     said = [
         Outcome(
             item=item.id,
@@ -104,34 +151,34 @@ def work(one: Session) -> None:
             delay_ms=0,
             pushes=tuple(one.push_call(queue) for queue in one.queues()),
         )
-        for item in taken
+        for item in claimed
     ]
-    assert all(answer.state != "lost" for answer in run(one.hr, "settle", queue, said))
+    assert all(answer.state != "lost" for answer in run(one.hr, "queues.settle", queue, said))
 
 
 def move(one: Session) -> None:
-    """Dead letters from one queue to the other."""
+    """Move dead letters from one queue to the other."""
     [queue, other] = one.queues()
-    run(one.hr, "redrive", queue, Filter(), other, 4)
+    run(one.hr, "queues.redrive", queue, ItemFilter(), other, 4)
 
 
 def purge(one: Session) -> None:
     [queue, _] = one.queues()
-    run(one.hr, "purge_dead", queue, Filter(), 1)
+    run(one.hr, "queues.purge_dead", queue, ItemFilter(), 1)
 
 
 def tend(one: Session) -> None:
     [queue, _] = one.queues()
-    run(one.hr, "tend_queue", queue, 10)
+    run(one.hr, "queues.maintain", queue, 10)
 
 
 def transact(one: Session) -> None:
-    """Both queues in a transaction of the client's."""
+    """Both queues in a transaction of the client."""
     _persist(one, one.hr.transaction)
 
 
 def use(one: Session) -> None:
-    """Both queues in a transaction of the user's own."""
+    """Both queues in a transaction of the user."""
 
     @contextmanager
     def using() -> Any:
@@ -157,7 +204,7 @@ ACTS: tuple[Callable[[Session], None], ...] = (push, work, move, purge, tend, tr
 
 
 def jostle(url: str, seed: int) -> Counter[str]:
-    """Do this and that; how often each."""
+    """Run random operations. Return how often each ran."""
     done: Counter[str] = Counter()
     with headrace.connect(url) as hr:
         one = Session(hr, url, seed)

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import headrace
+from faults.crash_case import opened
+from faults.crash_cases import CASES
+from faults.polling import until
 from faults.proxy import COMMITS, ONLY_COMMIT, Cut, Marks, Proxy
-from faults.queue_scenes import IN_TRANSACTION
-from faults.scene import opened
-from faults.scenes import SCENES
-from faults.waiting import until
+from faults.queue_crash_cases import IN_TRANSACTION
 from headrace.errors import OutcomeUnknown, StoreUnavailable
-from headrace.testing import faces
+from headrace.testing import sync_facade
 from headrace.testing.postgres import PrivatePostgres
 
 USE_MANY_NUMBERS = """
@@ -25,36 +25,36 @@ def marks(title: str) -> Marks:
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize(
-    ("face", "title"),
+    ("mode", "title"),
     [
-        *(("blocking", title) for title in SCENES),
+        *(("blocking", title) for title in CASES),
         *(
             ("async", title)
             for title in ("commit", "ack_commit", "push", "claim items", "complete")
         ),
     ],
 )
-def test_broken_line_at_commit_is_not_noticed(
-    postgres_url: str, proxy: Proxy, face: faces.FaceName, title: str, cut: Cut
+def test_a_broken_connection_at_commit_is_not_noticed(
+    postgres_url: str, proxy: Proxy, mode: sync_facade.ClientMode, title: str, cut: Cut
 ) -> None:
-    """The caller gets its answer, and the operation took place exactly once."""
-    scene = SCENES[title]
+    """The caller gets its answer, and the operation is applied exactly once."""
+    case = CASES[title]
     with headrace.connect(postgres_url) as direct:
-        scene.prepare(direct, "stage")
-        with opened(face, proxy.url(postgres_url)) as hr:
+        case.prepare(direct, "stage")
+        with opened(mode, proxy.url(postgres_url)) as hr:
             proxy.plan(cut, cut, marks=marks(title))
-            answer = scene.act(hr, "stage")
-            assert scene.effect(direct, "stage") == answer
+            answer = case.act(hr, "stage")
+            assert case.effect(direct, "stage") == answer
             assert cut in proxy.cuts
-            assert hr.status() == 1
+            assert hr.status == 1
 
 
-@pytest.mark.parametrize("face", ["blocking", "async"])
+@pytest.mark.parametrize("mode", ["blocking", "async"])
 def test_outcome_is_found_out_once_the_server_can_be_reached_again(
-    postgres_url: str, proxy: Proxy, face: faces.FaceName
+    postgres_url: str, proxy: Proxy, mode: sync_facade.ClientMode
 ) -> None:
-    """A lost answer is asked for until there is somebody to ask."""
-    with opened(face, proxy.url(postgres_url)) as hr:
+    """The client asks for a lost answer until the server can be reached."""
+    with opened(mode, proxy.url(postgres_url)) as hr:
         hr.commit("numbers", {"n": 0})
         proxy.plan("after", stays_cut=True)
         opener = threading.Thread(target=reopen_after_some_knocks, args=[proxy])
@@ -71,26 +71,26 @@ def test_outcome_is_found_out_once_the_server_can_be_reached_again(
 def test_a_crash_after_a_lost_commit_is_not_noticed_either(
     fragile: PrivatePostgres, title: str, cut: Cut
 ) -> None:
-    """The server that is back knows of other transactions by the numbers of those it has lost;
-    what ours has left behind tells them apart."""
-    scene = SCENES[title]
+    """After its restart the server reuses the transaction ids that it lost. The commit marker distinguishes
+    the transactions apart."""
+    case = CASES[title]
     with headrace.connect(fragile.url) as direct, Proxy(fragile.port) as proxy:
-        scene.prepare(direct, "stage")
+        case.prepare(direct, "stage")
         with headrace.connect(proxy.url(fragile.url)) as hr, ThreadPoolExecutor(1) as threads:
-            hr.topics()
+            hr.topics.list()
             proxy.plan(cut, stays_cut=True, marks=ONLY_COMMIT)
-            answer = threads.submit(scene.act, hr, "stage")
+            answer = threads.submit(case.act, hr, "stage")
             until(lambda: proxy.turned_away, "a client that comes back")
             fragile.restart(immediately=True)
             fragile.execute(USE_MANY_NUMBERS)
             proxy.is_open = True
-            assert answer.result(60) == scene.effect(direct, "stage")
+            assert answer.result(60) == case.effect(direct, "stage")
             assert proxy.cuts == [cut]
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
-def test_a_transaction_is_known_again_after_a_crash(fragile: PrivatePostgres, cut: Cut) -> None:
-    """It returns, and is there; or it raises, and is not."""
+def test_a_transaction_is_recognized_after_a_crash(fragile: PrivatePostgres, cut: Cut) -> None:
+    """It returns and is stored, or it raises and is not."""
     with headrace.connect(fragile.url) as direct, Proxy(fragile.port) as proxy:
 
         def act() -> None:
@@ -106,7 +106,7 @@ def test_a_transaction_is_known_again_after_a_crash(fragile: PrivatePostgres, cu
             fragile.execute(USE_MANY_NUMBERS)
             proxy.is_open = True
             error = answer.exception(60)
-        assert direct.length("numbers") == (2 if cut == "after" else 1)
+        assert direct.topic("numbers").length() == (2 if cut == "after" else 1)
         if cut == "after":
             assert error is None
         else:
@@ -133,39 +133,37 @@ def reopen_after_some_knocks(proxy: Proxy) -> None:
         "settle",
     ],
 )
-def test_outcome_that_nobody_can_tell_is_said_to_be_unknown(
+def test_an_outcome_that_cannot_be_found_out_is_unknown(
     postgres_url: str, proxy: Proxy, title: str
 ) -> None:
-    """After a lost COMMIT and no server to ask, no error claims that nothing was written."""
-    scene = SCENES[title]
+    """After a lost COMMIT, with no server to ask, no error claims that nothing was written."""
+    case = CASES[title]
     with headrace.connect(postgres_url) as direct:
-        scene.prepare(direct, "stage")
+        case.prepare(direct, "stage")
         with headrace.connect(proxy.url(postgres_url), patience=0.3) as hr:
-            # Keeps a connection, so that all that breaks is the COMMIT.
-            hr.topics()
+            # Keeps a connection, so that only the COMMIT breaks.
+            hr.topics.list()
             proxy.plan("after", stays_cut=True, marks=marks(title))
             with pytest.raises(OutcomeUnknown):
-                scene.act(hr, "stage")
-            assert hr.status() == -1
-            assert scene.effect(direct, "stage")
+                case.act(hr, "stage")
+            assert hr.status == -1
+            assert case.effect(direct, "stage")
             proxy.is_open = True
-            hr.topics()
-            assert hr.status() == 1
+            hr.topics.list()
+            assert hr.status == 1
 
 
 @pytest.mark.parametrize("title", ["ack", "ack_commit"])
-def test_ack_that_took_place_is_not_reported_lost_when_others_went_on(
-    postgres_url: str, proxy: Proxy, title: str
-) -> None:
-    """What another worker acks meanwhile does not change what becomes of a lost answer."""
-    scene = SCENES[title]
+def test_an_applied_ack_is_not_reported_lost(postgres_url: str, proxy: Proxy, title: str) -> None:
+    """Acks of other workers meanwhile do not change the result of a lost answer."""
+    case = CASES[title]
     with headrace.connect(postgres_url) as direct:
-        scene.prepare(direct, "stage")
+        case.prepare(direct, "stage")
         with headrace.connect(proxy.url(postgres_url)) as hr:
-            hr.topics()
+            hr.topics.list()
             proxy.plan("after", stays_cut=True)
             with ThreadPoolExecutor(1) as threads:
-                answer = threads.submit(scene.act, hr, "stage")
+                answer = threads.submit(case.act, hr, "stage")
                 until(lambda: proxy.turned_away, "a client that comes back")
                 direct.proc("stage").claim().ack()
                 proxy.is_open = True

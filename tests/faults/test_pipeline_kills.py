@@ -1,4 +1,4 @@
-"""Runners of pipelines killed with -9: what comes out is what should, once and in order."""
+"""Runners of pipelines killed with -9: the output is complete, in order and without duplicates."""
 
 import os
 import random
@@ -11,8 +11,8 @@ import pytest
 
 import headrace
 from faults.children import pipeline
-from faults.crew import Crew
-from faults.waiting import until
+from faults.polling import until
+from faults.processes import ChildProcesses
 from headrace.pipelines import runner
 from headrace.testing.postgres import PrivatePostgres
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(200 + 20 * KILLS)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims of the dead run out soon here: who waits for one looks often."""
-    monkeypatch.setattr(runner, "LONGEST_PAUSE", 0.1)
+    """Claims of dead runners expire soon here, and waiters poll often."""
+    monkeypatch.setattr(runner, "MAX_PAUSE_SECONDS", 0.1)
 
 
 def fill(url: str, count: int = RECORDS) -> None:
@@ -36,46 +36,49 @@ def fill(url: str, count: int = RECORDS) -> None:
 
 
 def check(hr: headrace.Headrace, count: int = RECORDS) -> None:
-    """Nothing lost, nothing doubled, in order; the bad record alone is a letter."""
+    """Nothing is lost or duplicated, and the order is right. Only the bad record is a dead
+    letter."""
     assert [record.body["n"] for record in hr.range("out")] == [
         n for n in range(count) if n != pipeline.BAD
     ]
     letters = [record.body["body"]["n"] for record in hr.range("p-dead")]
     assert letters == [pipeline.BAD]
-    assert hr.system_proc("p").lag().records == 0
+    assert hr.pipeline("p").lag().records == 0
 
 
 @pytest.mark.parametrize(
     "point",
     [
-        ("definition", 0, 2),
-        ("ack_commit", 0, 1),
-        ("ack_commit", "commit", 2),
-        ("ack_commit", "committed", 2),
-        ("ack_part", 0, 1),
-        ("ack_part", "commit", 2),
-        ("ack_part", "committed", 1),
+        ("pipelines.definition", 0, 2),
+        ("procs.ack_commit", 0, 1),
+        ("procs.ack_commit", "commit", 2),
+        ("procs.ack_commit", "committed", 2),
+        ("procs.ack_part", 0, 1),
+        ("procs.ack_part", "commit", 2),
+        ("procs.ack_part", "committed", 1),
     ],
     ids=lambda point: "-".join(map(str, point)),
 )
 def test_killed_between_the_job_and_the_commit(
-    durable_url: str, crew: Crew, point: tuple[str, int | str, int]
+    durable_url: str, processes: ChildProcesses, point: tuple[str, int | str, int]
 ) -> None:
     fill(durable_url)
-    crew.start("pipeline", url=durable_url, point=point).await_end(-signal.SIGKILL)
+    processes.start("pipeline", url=durable_url, point=point).await_end(-signal.SIGKILL)
     with headrace.connect(durable_url) as hr:
-        # The dead one's claim runs out.
+        # The claim of the killed runner expires.
         pipeline.make(hr).run_once(engine="inline")
         check(hr)
 
 
-def test_killed_at_any_moment(durable_url: str, crew: Crew, rng: random.Random) -> None:
-    """One after another, and two at a time; the last one that is left ends the work."""
+def test_killed_at_any_moment(
+    durable_url: str, processes: ChildProcesses, rng: random.Random
+) -> None:
+    """One after another, and two at a time. The last runner finishes the work."""
     count = 400 * KILLS
     fill(durable_url, count)
     hits = 0
     for _ in range(KILLS):
-        children = [crew.start("pipeline", url=durable_url) for _ in range(2)]
+        children = [processes.start("pipeline", url=durable_url) for _ in range(2)]
         until(lambda some=children: all(child.lines() for child in some), "runners")
         time.sleep(rng.uniform(0, 0.3))
         for child in children:
@@ -95,7 +98,7 @@ def test_a_database_that_is_restarted_is_waited_for(fragile: PrivatePostgres) ->
         made = pipeline.make(hr)
         done = threading.Thread(target=lambda: made.run_once(engine="inline"))
         done.start()
-        until(lambda: other.topics(prefix="out"), "the first results")
+        until(lambda: other.topics.list(prefix="out"), "the first results")
         fragile.restart(immediately=True)
         done.join(120)
         assert not done.is_alive()
@@ -103,20 +106,21 @@ def test_a_database_that_is_restarted_is_waited_for(fragile: PrivatePostgres) ->
 
 
 def test_a_driver_killed_between_the_spark_job_and_the_ack(
-    sqlite_url: str, postgres_url: str, crew: Crew, spark: Any
+    sqlite_url: str, postgres_url: str, processes: ChildProcesses, spark: Any
 ) -> None:
-    """A large claim: what its executors have staged is never published, and done again."""
+    """Rows that the executors staged for a large claim are never published, and the claim is
+    processed again."""
     numbers = list(range(100, 160))
     urls = [sqlite_url, postgres_url]
     for url in urls:
         with headrace.connect(url) as hr:
             hr.commit_many("in", [{"n": n} for n in numbers])
-    point = ("ack_publish", 0)
-    child = crew.start("driver", urls=urls, count=100_000, large=20, point=point)
+    point = ("sinks.ack_publish", 0)
+    child = processes.start("spark_driver", urls=urls, count=100_000, large=20, point=point)
     child.await_end(-signal.SIGKILL, seconds=180)
     for url in urls:
         with headrace.connect(url) as hr:
             made = pipeline.make(hr)
-            assert (made.lag().records, hr.topics(prefix="out")) == (len(numbers), [])
+            assert (made.lag().records, hr.topics.list(prefix="out")) == (len(numbers), [])
             assert made.run_once(spark=spark) == len(numbers)
             assert [record.body["n"] for record in hr.range("out")] == numbers

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import headrace
-from faults.children import mixer
-from faults.crew import Child, Crew
-from faults.waiting import PATIENCE, until
-from headrace.testing.ledger import Entry, check_claims, check_commits
+from faults.children import mixed_load
+from faults.polling import PATIENCE, until
+from faults.processes import Child, ChildProcesses
+from headrace.testing.audit_log import AuditEntry, check_claims, check_commits
 
 PROCESSES = 16
 DIE_IN_CHECKPOINT = 4
@@ -23,12 +23,16 @@ LOG_LIMIT = 64 * 1024
 LEAST_PER_COMMIT = 3 * 4096
 
 
-def test_sixteen_processes_share_a_file(tmp_path: Path, crew: Crew, rng: random.Random) -> None:
-    """No lock reaches a caller, no kill harms the file, and every count is exact."""
+def test_sixteen_processes_share_a_file(
+    tmp_path: Path, processes: ChildProcesses, rng: random.Random
+) -> None:
+    """No lock error reaches a caller, no kill harms the file, and every count is exact."""
     path = tmp_path / "flow.db"
     url = f"sqlite:///{path}"
     children = [
-        crew.start("mixer", url=url, log_limit=LOG_LIMIT, dies_in_checkpoint=n < DIE_IN_CHECKPOINT)
+        processes.start(
+            "mixed_load", url=url, log_limit=LOG_LIMIT, dies_in_checkpoint=n < DIE_IN_CHECKPOINT
+        )
         for n in range(PROCESSES)
     ]
     doomed, others = children[:DIE_IN_CHECKPOINT], children[DIE_IN_CHECKPOINT:]
@@ -43,7 +47,7 @@ def test_sixteen_processes_share_a_file(tmp_path: Path, crew: Crew, rng: random.
     longest.until(lambda: all(is_done(child) for child in others), "all to do their share")
     for child in others:
         child.finish()
-    entries = crew.entries()
+    entries = processes.entries()
     with headrace.connect(url) as hr:
         check_topics(hr, entries)
         check_procs(hr, entries)
@@ -57,20 +61,20 @@ def test_sixteen_processes_share_a_file(tmp_path: Path, crew: Crew, rng: random.
 
 
 def test_commit_is_acknowledged_although_no_checkpoint_can_start(
-    sqlite_url: str, crew: Crew
+    sqlite_url: str, processes: ChildProcesses
 ) -> None:
-    """Trouble after COMMIT is not reported as if nothing had been written."""
-    child = crew.start("crowded", url=sqlite_url)
+    """A failure after COMMIT is not reported as if nothing had been written."""
+    child = processes.start("no_file_handles", url=sqlite_url)
     child.process.wait(PATIENCE)
-    entries = crew.entries()
+    entries = processes.entries()
     with headrace.connect(sqlite_url) as hr:
         check_topics(hr, entries)
-        assert hr.length("numbers") == 1
+        assert hr.topic("numbers").length() == 1
     assert [entry.outcome is not None for entry in entries] == [True], child.errors()
 
 
 class Longest:
-    """Looks at the length of the write-ahead log whenever somebody waits."""
+    """Measures the length of the write-ahead log whenever the test waits."""
 
     def __init__(self, path: Path) -> None:
         self._log = Path(f"{path}-wal")
@@ -90,16 +94,16 @@ def is_done(child: Child) -> bool:
     return child.is_at_work() and child.lines() >= LINES
 
 
-def check_topics(hr: headrace.Headrace, entries: Sequence[Entry]) -> None:
-    topics = {info.name: hr.range(info.name) for info in hr.topics()}
+def check_topics(hr: headrace.Headrace, entries: Sequence[AuditEntry]) -> None:
+    topics = {info.name: hr.range(info.name) for info in hr.topics.list()}
     check_commits([entry for entry in entries if "topics" in entry.intent], topics)
 
 
-def check_procs(hr: headrace.Headrace, entries: Sequence[Entry]) -> None:
-    claims: dict[str, list[Entry]] = defaultdict(list)
+def check_procs(hr: headrace.Headrace, entries: Sequence[AuditEntry]) -> None:
+    claims: dict[str, list[AuditEntry]] = defaultdict(list)
     for entry in entries:
         if "proc" in entry.intent:
             claims[entry.intent["proc"]].append(entry)
-    assert set(mixer.SHARED) < set(claims)
-    for info in hr.procs():
+    assert set(mixed_load.SHARED) < set(claims)
+    for info in hr.procs.list():
         check_claims(claims[info.name], info.position)

@@ -8,15 +8,15 @@ import psycopg
 import pytest
 
 import headrace
-from headrace.drivers.sqlite.connections import Gate
+from headrace.drivers.sqlite.gate import ConnectionGate
 from headrace.testing.clocks import FakeClock
 from headrace.testing.faults import Session, Stepper
 
 _numbers = itertools.count()
 
 
-class Stage:
-    """A store, a client to prepare and to look, and sessions to step."""
+class SteppedStore:
+    """A store, a client to prepare and to read, and sessions to step."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -26,11 +26,11 @@ class Stage:
         self.names: list[str] = []
         self._watcher: psycopg.Connection | None = None
 
-    def act(self, count: int, *, readers: int = 0) -> tuple[Stepper, list[headrace.Headrace]]:
-        """That many clients, and what steps them; the last ones only read."""
+    def sessions(self, count: int, *, readers: int = 0) -> tuple[Stepper, list[headrace.Headrace]]:
+        """That many clients, and a stepper for them. The last ones only read."""
         self.names = [f"{'ABC'[index]}{os.getpid()}-{next(_numbers)}" for index in range(count)]
         self.actors = [self._open(name) for name in self.names]
-        # A write to SQLite begins with its lock, before the first statement is due.
+        # A write to SQLite starts with its lock, before the first statement.
         writers = count - readers if self.url.startswith("sqlite") else 0
         sessions = [
             Session.of(name, client, begins_early=index < writers)
@@ -43,12 +43,12 @@ class Stage:
     def _open(self, name: str) -> headrace.Headrace:
         if self.url.startswith("sqlite"):
             return _as_in_a_process_of_its_own(headrace.connect(self.url, clock=self.clock))
-        # A deadlock shows soon, and a session can be found by its name.
+        # A deadlock is found soon, and a session can be found by its name.
         options = f"application_name={name}&options=-c%20deadlock_timeout%3D50ms"
         return headrace.connect(f"{self.url}&{options}", clock=self.clock)
 
     def blocked(self, names: Sequence[str]) -> Collection[str]:
-        """Which of these sessions wait for a lock that another of ours holds."""
+        """The sessions among these that wait for a lock of another of ours."""
         if self._watcher is None:
             self._watcher = psycopg.connect(self.url.partition("?")[0], autocommit=True)
         rows = self._watcher.execute(
@@ -72,10 +72,11 @@ class Stage:
 
 
 def _as_in_a_process_of_its_own(client: headrace.Headrace) -> headrace.Headrace:
-    """Threads of one process queue at one gate; a process has its own, and meets only the file.
+    """Give the client a gate of its own. Threads of one process share a gate, whereas processes
+    meet only at the file.
 
-    Nor does it wait inside SQLite, where the stepper could not see it: it is told at once
-    that the file is busy, and sleeps where the stepper knows.
+    The client also does not wait inside SQLite, where the stepper could not see it. SQLite reports
+    immediately that the file is busy, and the client sleeps where the stepper knows of it.
     """
     connections = client._store.connections
     open_one = connections.open
@@ -86,14 +87,14 @@ def _as_in_a_process_of_its_own(client: headrace.Headrace) -> headrace.Headrace:
         return connection
 
     connections.close()
-    connections._gate = Gate()
+    connections._gate = ConnectionGate()
     connections.open = open_impatient
     return client
 
 
 @pytest.fixture
-def stage(durable_url: str) -> Iterator[Stage]:
+def stepped(durable_url: str) -> Iterator[SteppedStore]:
     """Every driver that several processes can share, in turn."""
-    stage = Stage(durable_url)
-    yield stage
-    stage.close()
+    stepped = SteppedStore(durable_url)
+    yield stepped
+    stepped.close()

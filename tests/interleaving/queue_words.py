@@ -1,48 +1,60 @@
-"""Short words for tests that step through operations on queues."""
+"""Short helpers for tests that step through operations on queues."""
 
 from typing import Any
 
-from headrace.contract.items import Take, Taking
-from headrace.model.items import ItemState, State
-from headrace.testing.contract.queue_base import STATES, Desk, Queue, payload, said
+from headrace.contract.items import ClaimRequest, ClaimResponse
+from headrace.model.queues.items import ItemState, State
+from headrace.testing.contract.queue_base import STATES, Queue, StoreOps, outcome_of, payload
 
-__all__ = ["STATES", "Queue", "Taking", "check_counts", "every", "payloads", "queue", "said"]
+__all__ = [
+    "STATES",
+    "ClaimResponse",
+    "Queue",
+    "check_counts",
+    "every",
+    "outcome_of",
+    "payloads",
+    "queue",
+]
 
 LIVE = (State.PLANNED, State.PENDING, State.ACTIVE)
 
 
 def queue(client: Any, number: int) -> Queue:
-    """The queue of one run, as a client has it."""
-    return Queue(Desk(client), f"q{number}")
+    """The queue of one run, through a client."""
+    return Queue(StoreOps(client), f"q{number}")
 
 
 def every(q: Queue, *states: State) -> list[Any]:
-    """All items in some states, live or ended."""
+    """All items in some states, live or finished."""
     return [item for state in states or tuple(State) for item in q.in_state(state)]
 
 
 def payloads(q: Queue, *states: State) -> list[Any]:
-    """What items in some states carry, in no particular order."""
+    """The payloads of items in some states, in no particular order."""
     return sorted(payload(item) for item in every(q, *states))
 
 
-def claim_in_transaction(client: Any, q: Queue, token: str, count: int) -> Taking:
-    """A claim that is part of a transaction: no driver has a short way for that."""
+def claim_in_transaction(client: Any, q: Queue, token: str, count: int) -> ClaimResponse:
+    """A claim inside a transaction, for which no driver has a fast path."""
     with client._store.transaction() as session:
-        taking: Taking = session.run(
-            session.claim_items(Take(queue=q.name, token=token, count=count))
+        response: ClaimResponse = session.run(
+            session.queues.claim(ClaimRequest(queue=q.name, token=token, count=count))
         )
-    return taking
+    return response
 
 
 def check_counts(q: Queue) -> None:
-    """The running counts are what counting gives."""
-    [running], [computed] = q.desk.backlogs([q.name], False), q.desk.backlogs([q.name], True)
+    """The running counts equal the computed ones."""
+    [running], [computed] = (
+        q.ops.queues.counts([q.name], False),
+        q.ops.queues.counts([q.name], True),
+    )
     assert running.counts == computed.counts
 
 
-def check_held(q: Queue, taken: list[ItemState]) -> None:
-    """What was handed out is out, to whom it was handed out, and nothing else is."""
-    claims = [sorted((item.id, item.token) for item in items) for items in (taken, q.in_state(2))]
+def check_held(q: Queue, claimed: list[ItemState]) -> None:
+    """The items in flight are exactly those that the claims returned."""
+    claims = [sorted((item.id, item.token) for item in items) for items in (claimed, q.in_state(2))]
     assert claims[0] == claims[1]
     check_counts(q)

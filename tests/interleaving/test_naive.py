@@ -1,4 +1,4 @@
-"""What the head's lock is for: the same writers and reader without it and with it."""
+"""What the lock on a topic's head is for: the same writers and reader without it and with it."""
 
 from contextlib import ExitStack
 
@@ -8,7 +8,8 @@ from headrace.testing.faults import Session, Stepper
 
 
 def tail(read, looks: int):
-    """Look some times, always behind the last record seen: what was seen, and where it ends."""
+    """Poll some times, always after the last record seen. Return what was seen, and where it
+    ends."""
     seen, last = [], -1
     for _ in range(looks):
         for number, body in read(last):
@@ -18,7 +19,7 @@ def tail(read, looks: int):
 
 
 def test_a_serial_id_loses_records_to_a_tailing_reader(postgres):
-    """Ids are given out before COMMIT: a reader that saw the later one never sees the other."""
+    """Ids are assigned before COMMIT. A reader that saw the later one never sees the other."""
     sessions = [Session(name) for name in "abr"]
     lost = []
     with ExitStack() as stack:
@@ -55,14 +56,14 @@ def test_a_serial_id_loses_records_to_a_tailing_reader(postgres):
             if sorted([*seen, *rest]) != ["a", "b"]:
                 lost.append(seen)
     postgres.execute("drop table naive_log")
-    # Who inserted first, committed last, and was overtaken by a look: lost, either of them.
+    # The record inserted first, committed last and overtaken by a poll is lost, whichever it is.
     assert ["a"] in lost
     assert ["b"] in lost
 
 
-def test_a_topic_loses_none_to_the_same_reader(stage):
+def test_a_topic_loses_none_to_the_same_reader(stepped):
     """The same two writers and the same reader on a topic: every record is seen."""
-    stepper, (one, two, reader) = stage.act(3, readers=1)
+    stepper, (one, two, reader) = stepped.sessions(3, readers=1)
 
     def read_from(client, topic):
         def read(last):
@@ -73,7 +74,7 @@ def test_a_topic_loses_none_to_the_same_reader(stage):
 
     def script(number):
         topic = f"t{number}"
-        stage.client.commit(topic, {"by": "nobody"})
+        stepped.client.commit(topic, {"by": "nobody"})
         return (
             lambda: one.commit(topic, {"by": "a"}),
             lambda: two.commit(topic, {"by": "b"}),
@@ -83,5 +84,5 @@ def test_a_topic_loses_none_to_the_same_reader(stage):
     for run in stepper.interleavings(script):
         assert run.errors == [None, None, None], run
         seen, last = run.results[2]
-        rest = [body for _, body in read_from(stage.client, f"t{run.number}")(last)]
+        rest = [body for _, body in read_from(stepped.client, f"t{run.number}")(last)]
         assert sorted([*seen, *rest]) == ["a", "b", "nobody"], run

@@ -1,7 +1,7 @@
-"""Any two operations at once are as good as one after the other.
+"""Any two concurrent operations are equivalent to one after the other.
 
-What both answered and what the store then holds must be what the model gives for one of
-the two orders, wherever one of the operations interrupts the other.
+The answers of both and the resulting state must be those of the model in one of the two orders,
+wherever one operation interrupts the other.
 """
 
 import itertools
@@ -16,15 +16,16 @@ import pytest
 import headrace
 from headrace.errors import HeadraceError
 from headrace.testing.clocks import FakeClock
+from headrace.testing.sync_facade import claim_of
 
-# A handful of pairs each time, others the next time; HEADRACE_EXAMPLES=100 takes them all.
+# A handful of pairs each time, others the next time. HEADRACE_EXAMPLES=100 runs them all.
 PAIRS = round(20 * float(os.environ.get("HEADRACE_EXAMPLES", "1")))
 START = FakeClock().now
 
 pytestmark = pytest.mark.timeout(60 + 10 * PAIRS)
 
 
-class Scene(NamedTuple):
+class TopicSample(NamedTuple):
     """The same small store every time, under names of its own."""
 
     client: Any
@@ -35,10 +36,13 @@ class Scene(NamedTuple):
         return f"{self.mark}{name}"
 
     def proc(self, name: str) -> headrace.Proc:
-        return headrace.Proc(self.client, self.name(name), self.name("in"))
+        return headrace.Proc(self.client, self.name(name))
+
+    def claim(self) -> headrace.Claim:
+        return claim_of(self.client, self.name("p"), self.token)
 
 
-Act = Callable[[Scene], Any]
+Act = Callable[[TopicSample], Any]
 
 ACTS: dict[str, Act] = {
     "commit": lambda s: s.client.commit(s.name("in"), {"by": "commit"}),
@@ -46,21 +50,21 @@ ACTS: dict[str, Act] = {
     "commit to two": lambda s: s.client.commit([(s.name("out"), {}), (s.name("in"), {})]),
     "commit with a key": lambda s: s.client.commit(s.name("in"), {"n": 1}, key=s.name("k")),
     "commit with that key": lambda s: s.client.commit(s.name("out"), {"n": 2}, key=s.name("k")),
-    "ack": lambda s: s.proc("p").ack(s.token),
-    "ack_commit": lambda s: s.proc("p").ack_commit(s.token, [(s.name("out"), {"n": 3})]),
+    "ack": lambda s: s.claim().ack(),
+    "ack_commit": lambda s: s.claim().ack_commit([(s.name("out"), {"n": 3})]),
     "claim": lambda s: list(s.proc("p").claim(2) or ()),
     "claim for another": lambda s: list(s.proc("q").claim(2) or ()),
-    "available_proc": lambda s: list(s.client.available_proc([s.name("p"), s.name("q")]) or ()),
-    "extend": lambda s: s.proc("p").extend(s.token),
-    "reclaim": lambda s: s.proc("p").reclaim(s.token, error="no"),
-    "take away": lambda s: s.proc("p").reclaim(),
+    "claim any": lambda s: list(s.client.procs.claim_any([s.name("p"), s.name("q")]) or ()),
+    "extend": lambda s: s.claim().extend(),
+    "nack": lambda s: s.claim().nack(error="no"),
+    "take away": lambda s: s.proc("p").nack(),
     "seek to the start": lambda s: s.proc("p").seek(">"),
     "seek to the end": lambda s: s.proc("p").seek("$>"),
-    "destroy": lambda s: s.proc("p").destroy(),
+    "delete": lambda s: s.proc("p").delete(),
     "disable": lambda s: s.proc("p").disable(),
-    "update": lambda s: s.proc("p").update(max_reclaims=5),
-    "make": lambda s: s.client.proc(s.name("r"), topic=s.name("new"), offset="$>").name,
-    "make again": lambda s: s.client.proc(s.name("p"), topic=s.name("in"), reclaim_timeout=7).name,
+    "update": lambda s: s.proc("p").update(max_attempts=5),
+    "make": lambda s: s.client.procs.create(s.name("r"), s.name("new"), offset="$>").name,
+    "make again": lambda s: s.client.procs.create(s.name("p"), s.name("in"), lease=7).name,
     "range": lambda s: s.client.range(s.name("in"), str(START), str(START + 60_000)),
     "lag": lambda s: s.proc("p").lag(),
 }
@@ -71,54 +75,54 @@ ALL = list(
 )
 
 
-def prepare(client: Any, mark: str, clock: FakeClock, *, is_late: bool) -> Scene:
-    """Three records, a proc with a claim on one of them, and one that has not begun."""
+def prepare(client: Any, mark: str, clock: FakeClock, *, is_late: bool) -> TopicSample:
+    """Three records, a proc with a claim on one of them, and a proc without claims."""
     clock.now = START
-    scene = Scene(client, mark)
-    client.commit_many(scene.name("in"), [{"n": n} for n in range(3)])
-    client.commit(scene.name("out"), {"n": 0})
-    p = client.proc(
-        scene.name("p"),
-        topic=scene.name("in"),
-        max_reclaims=1,
-        on_max_reclaims_reached="dead_letter",
+    sample = TopicSample(client, mark)
+    client.commit_many(sample.name("in"), [{"n": n} for n in range(3)])
+    client.commit(sample.name("out"), {"n": 0})
+    p = client.procs.create(
+        sample.name("p"),
+        sample.name("in"),
+        max_attempts=1,
+        on_exhausted="dead_letter",
     )
-    client.proc(scene.name("q"), topic=scene.name("in"))
+    client.procs.create(sample.name("q"), sample.name("in"))
     token = p.claim().token
     clock.advance(20 if is_late else 1)
-    return scene._replace(token=token)
+    return sample._replace(token=token)
 
 
-def answer(act: Act, scene: Scene) -> str:
-    """What the act returns or raises, without the scene's names."""
+def answer(act: Act, sample: TopicSample) -> str:
+    """What the act returns or raises, without the names of the sample."""
     try:
-        value = act(scene)
+        value = act(sample)
     except HeadraceError as error:
         value = error
-    return repr(value).replace(scene.mark, "")
+    return repr(value).replace(sample.mark, "")
 
 
-def state(scene: Scene) -> list[str]:
-    """All that the scene holds."""
-    topics = scene.client.topics(prefix=scene.mark)
-    records = [scene.client.range(info.name) for info in topics]
-    procs = [answer(lambda s, name=name: s.proc(name).inspect(), scene) for name in "pqr"]
-    return [repr((topics, records)).replace(scene.mark, ""), *procs]
+def state(sample: TopicSample) -> list[str]:
+    """Everything that the sample holds."""
+    topics = sample.client.topics.list(prefix=sample.mark)
+    records = [sample.client.range(info.name) for info in topics]
+    procs = [answer(lambda s, name=name: s.proc(name).info(), sample) for name in "pqr"]
+    return [repr((topics, records)).replace(sample.mark, ""), *procs]
 
 
 def serial(first: Act, second: Act, *, is_late: bool) -> list[str]:
     """The answers of both and the state, one after the other in the model."""
     clock = FakeClock()
     with headrace.connect("memory://", clock=clock) as client:
-        scene = prepare(client, "s0_", clock, is_late=is_late)
-        return [answer(first, scene), answer(second, scene), *state(scene)]
+        sample = prepare(client, "s0_", clock, is_late=is_late)
+        return [answer(first, sample), answer(second, sample), *state(sample)]
 
 
-def test_two_operations_at_once_are_as_one_after_the_other(stage):
+def test_two_concurrent_operations_are_serialisable(stepped):
     """Every answer and every state is one of those that the two orders give."""
-    stepper, clients = stage.act(2)
+    stepper, clients = stepped.sessions(2)
     marks = itertools.count(1)
-    scene = Scene(stage.client, "")
+    sample = TopicSample(stepped.client, "")
 
     for names, claim in random.sample(ALL, min(PAIRS, len(ALL))):
         acts = [ACTS[name] for name in names]
@@ -128,13 +132,13 @@ def test_two_operations_at_once_are_as_one_after_the_other(stage):
         allowed = [forth, [back[1], back[0], *back[2:]]]
 
         def script(number, acts=acts, is_late=is_late):
-            nonlocal scene
-            scene = prepare(stage.client, f"s{next(marks)}_", stage.clock, is_late=is_late)
+            nonlocal sample
+            sample = prepare(stepped.client, f"s{next(marks)}_", stepped.clock, is_late=is_late)
             return [
-                partial(answer, act, scene._replace(client=client))
+                partial(answer, act, sample._replace(client=client))
                 for act, client in zip(acts, clients, strict=True)
             ]
 
         for run in stepper.interleavings(script, interruptions=1):
             assert run.errors == [None, None], (names, claim, run)
-            assert [*run.results, *state(scene)] in allowed, (names, claim, run)
+            assert [*run.results, *state(sample)] in allowed, (names, claim, run)

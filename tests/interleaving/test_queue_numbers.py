@@ -1,4 +1,4 @@
-"""Running counts while others work, in every order their steps can have."""
+"""Running counts while other sessions work, in every order their steps can have."""
 
 import pytest
 
@@ -7,20 +7,20 @@ from interleaving.queue_words import check_counts, queue
 
 
 def tend(q):
-    return q.desk.tend_queue(q.name, 100)
+    return q.ops.queues.maintain(q.name, 100)
 
 
 def consolidate(q):
-    return len(q.desk.consolidate([q.name]))
+    return len(q.ops.queues.consolidate([q.name]))
 
 
 @pytest.mark.parametrize("care", [tend, consolidate])
-def test_counts_stay_exact_while_they_are_folded(stage, care):
-    """Nothing is counted twice or not at all, whatever is pushed and settled meanwhile."""
-    stepper, (keeper, pusher, worker) = stage.act(3)
+def test_counts_stay_exact_while_they_are_folded(stepped, care):
+    """Nothing is counted twice or missed, whatever is pushed and settled meanwhile."""
+    stepper, (keeper, pusher, worker) = stepped.sessions(3)
 
     def script(number):
-        q = queue(stage.client, number)
+        q = queue(stepped.client, number)
         q.push(doc(0), doc(1, subject="s"))
         item = q.claim_one()
         return (
@@ -31,17 +31,17 @@ def test_counts_stay_exact_while_they_are_folded(stage, care):
 
     for run in stepper.interleavings(script, interruptions=1):
         assert run.errors == [None, None, None], run
-        q = queue(stage.client, run.number)
+        q = queue(stepped.client, run.number)
         assert (q.counts().entered, q.counts().processed) == (3, 1), run
         check_counts(q)
 
 
-def test_counts_folded_twice_at_once_stay_exact(stage):
-    """Two keepers at once, and one who pushes."""
-    stepper, (one, two, pusher) = stage.act(3)
+def test_counts_folded_twice_concurrently_stay_exact(stepped):
+    """Two sessions fold, and one pushes."""
+    stepper, (one, two, pusher) = stepped.sessions(3)
 
     def script(number):
-        q = queue(stage.client, number)
+        q = queue(stepped.client, number)
         q.fill(1)
         q.fill(1)
         return (
@@ -52,6 +52,6 @@ def test_counts_folded_twice_at_once_stay_exact(stage):
 
     for run in stepper.interleavings(script, interruptions=1):
         assert run.errors == [None, None, None], run
-        q = queue(stage.client, run.number)
+        q = queue(stepped.client, run.number)
         assert q.counts().entered == 3, run
         check_counts(q)

@@ -1,4 +1,4 @@
-"""The settings of a queue change while somebody works on it: nobody goes by the old ones."""
+"""The settings of a queue change while other sessions use it: none keeps using the old ones."""
 
 import itertools
 import sqlite3
@@ -6,7 +6,8 @@ import sqlite3
 import psycopg
 import pytest
 
-from headrace.contract.items import ClientRow, Filter, WorkerRow
+from headrace.contract.items import ClientInfo, ItemFilter, WorkerRow
+from headrace.errors import UpdateRefused
 from headrace.testing.contract.queue_base import doc
 from interleaving.queue_words import Queue, check_counts, every, payloads, queue
 
@@ -38,11 +39,11 @@ def settle(kind: str):
 
 
 def redrive(q: Queue) -> None:
-    q.desk.redrive(q.name, Filter(), None, 10)
+    q.ops.queues.redrive(q.name, ItemFilter(), None, 10)
 
 
 def expire(q: Queue) -> None:
-    q.desk.expire_leases(q.name, 10)
+    q.ops.queues.expire_leases(q.name, 10)
 
 
 WORK = {
@@ -59,7 +60,7 @@ WORK = {
 
 
 def prepare(q: Queue, **settings) -> None:
-    """One is dead, one is out, one's time is over, two wait."""
+    """One item is dead, one in flight, one has an expired lease, two are pending."""
     q.create(**{"while_active": "next", "reject_delay": 0, **settings})
     q.push(doc("dead", subject="d"))
     q.settle(q.claim_one(), "kill")
@@ -71,7 +72,7 @@ def prepare(q: Queue, **settings) -> None:
 
 
 def after_each_other(client, prepared, *acts) -> list:
-    """What comes of it when nobody is interrupted, in either order."""
+    """The result without interruptions, in either order."""
     results = []
     for order in (acts, acts[::-1]):
         q = prepared(client, next(_serial))
@@ -82,7 +83,7 @@ def after_each_other(client, prepared, *acts) -> list:
 
 
 def outcome(q: Queue) -> tuple:
-    """Where everything is, and in which order the rest is handed out."""
+    """Where every item is, and in which order the rest is claimed."""
     check_counts(q)
     kept = [(item.subject, item.state) for item in every(q, 2)]
     return kept, payloads(q, -1), q.claim_all()
@@ -97,9 +98,10 @@ def outcome(q: Queue) -> tuple:
     ],
     ids=["discipline", "metrics"],
 )
-def test_work_goes_by_the_settings_before_or_after_their_change(stage, work, before, after):
-    """All that waits is in one order, and the counts are right from the moment they are kept."""
-    stepper, (keeper, worker) = stage.act(2)
+def test_work_goes_by_the_settings_before_or_after_their_change(stepped, work, before, after):
+    """All pending items are in one order, and the counts are right from the moment they are
+    kept."""
+    stepper, (keeper, worker) = stepped.sessions(2)
 
     def prepared(client, number):
         q = queue(client, number)
@@ -107,55 +109,57 @@ def test_work_goes_by_the_settings_before_or_after_their_change(stage, work, bef
         return q
 
     def script(number):
-        prepared(stage.client, number)
+        prepared(stepped.client, number)
         return (
             lambda: queue(keeper, number).update(**after),
             lambda: work(queue(worker, number)),
         )
 
-    right = after_each_other(stage.client, prepared, work, lambda q: q.update(**after))
+    right = after_each_other(stepped.client, prepared, work, lambda q: q.update(**after))
     for run in stepper.interleavings(script, interruptions=3):
         assert run.errors == [None, None], run
-        assert outcome(queue(stage.client, run.number)) in right, run
+        assert outcome(queue(stepped.client, run.number)) in right, run
 
 
-def test_queues_for_the_dead_that_are_added_at_once_are_all_there(stage):
-    """Neither takes the place of the other."""
-    stepper, clients = stage.act(2)
+def test_dead_letter_queues_added_concurrently_are_all_kept(stepped):
+    """Neither replaces the other."""
+    stepper, clients = stepped.sessions(2)
 
     def script(number):
-        queue(stage.client, number).create()
-        kinds = [client.ack_queue(f"q{number}") for client in clients]
+        queue(stepped.client, number).create()
         return [
-            lambda kind=kind, to=to: kind.register_dead_letter_queue(to)
-            for kind, to in zip(kinds, ("one", "two"), strict=True)
+            lambda client=client, to=to: queue(client, number).ops.queues.add_dead_queue(
+                f"q{number}", to
+            )
+            for client, to in zip(clients, ("one", "two"), strict=True)
         ]
 
     for run in stepper.interleavings(script):
         assert run.errors == [None, None], run
-        settings = queue(stage.client, run.number).desk.queue_info(f"q{run.number}").settings
+        settings = queue(stepped.client, run.number).ops.queues.info(f"q{run.number}").settings
         assert sorted(settings.dead_to) == ["one", "two"], run
 
 
 @pytest.mark.parametrize("work", [push, push_several, upsert])
-def test_push_leaves_nothing_behind_in_a_queue_that_is_gone(stage, work):
-    """Dropped before, the queue is made anew; dropped after, the item goes with it."""
-    stepper, (pusher, dropper) = stage.act(2)
+def test_push_leaves_nothing_behind_in_a_dropped_queue(stepped, work):
+    """If the queue was dropped before, it is created again. If it is dropped later, the item is
+    deleted with it."""
+    stepper, (pusher, dropper) = stepped.sessions(2)
 
     def script(number):
-        queue(stage.client, number).fill(1)
+        queue(stepped.client, number).fill(1)
         return (
             lambda: work(queue(pusher, number)),
-            lambda: queue(dropper, number).desk.drop_queue(f"q{number}", False),
+            lambda: queue(dropper, number).ops.queues.drop(f"q{number}", False),
         )
 
     for run in stepper.interleavings(script):
         assert run.errors == [None, None], run
-        assert orphans(stage.url) == 0, run
+        assert orphans(stepped.url) == 0, run
 
 
 def orphans(url: str) -> int:
-    """How many items belong to no queue."""
+    """The number of items that belong to no queue."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         item, of = "headrace_item", "headrace_queue"
@@ -171,28 +175,60 @@ def orphans(url: str) -> int:
         connection.close()
 
 
-def test_the_end_of_a_hold_that_was_left_undoes_no_change(stage):
-    """A client finds that a hold is over which nobody has ended, while somebody changes the
-    settings."""
-    stepper, (client, other) = stage.act(2)
+def test_the_end_of_an_abandoned_freeze_undoes_no_change(stepped):
+    """A client finds that an abandoned freeze is over while another one changes the settings."""
+    stepper, (client, other) = stepped.sessions(2)
 
     def script(number):
-        q = queue(stage.client, number)
+        q = queue(stepped.client, number)
         q.create()
-        q.desk.hold_queue(q.name, 1000, "stopped")
-        stage.clock.advance(2)
-        row = ClientRow(id=f"c{number}", name="c", host="here", pid=1)
+        q.ops.queues.freeze(q.name, 1000, "stopped")
+        stepped.clock.advance(2)
+        row = ClientInfo(id=f"c{number}", name="c", host="here", pid=1)
         worker = WorkerRow(id=f"w{number}", client=row.id, queue=q.name)
         return (
-            lambda: queue(client, number).desk.beat(row, [worker]),
-            lambda: queue(other, number).desk.update_queue(q.name, {"lock_duration": 77.0}),
+            lambda: queue(client, number).ops.queues.heartbeat(row, [worker]),
+            lambda: queue(other, number).ops.queues.update(q.name, {"lease": 77.0}),
         )
 
     for run in stepper.interleavings(script, interruptions=2):
         assert run.errors == [None, None], run
-        q = queue(stage.client, run.number)
-        info = q.desk.queue_info(q.name)
-        assert (info.settings.lock_duration, info.version) == (77.0, 2), run
+        q = queue(stepped.client, run.number)
+        info = q.ops.queues.info(q.name)
+        assert (info.settings.lease, info.version) == (77.0, 2), run
         q.push("new")
         assert payloads(q) == ["new"], run
         assert q.claim(1), run
+
+
+def test_an_update_finds_every_worker_that_has_claimed(stepped):
+    """A worker registers, then claims under the settings it knows. An update that starts at any
+    moment of that keeps the items back, or waits for the worker. Then it runs."""
+    stepper, (worker, keeper) = stepped.sessions(2)
+    claimed = {}
+
+    def register(client, number):
+        q = queue(client, number)
+        row = ClientInfo(id=f"c{number}", name="c", host="here", pid=1)
+        return q.ops.queues.heartbeat(
+            row, [WorkerRow(id=f"w{number}", client=row.id, queue=q.name)]
+        )
+
+    def begin(number):
+        register(worker, number)
+        claimed[number] = queue(worker, number).claim(1, version=1)
+
+    def script(number):
+        queue(stepped.client, number).create()
+        queue(stepped.client, number).push("x")
+        return (
+            lambda: begin(number),
+            lambda: keeper.queue(f"q{number}").update(lease=77.0, time_limit=0, strict=True),
+        )
+
+    for run in stepper.interleavings(script, interruptions=1):
+        assert run.errors[0] is None, run
+        if claimed[run.number]:
+            assert isinstance(run.errors[1], UpdateRefused), run
+        orders = register(stepped.client, run.number)
+        assert orders.desired == {f"w{run.number}": "running"}, run

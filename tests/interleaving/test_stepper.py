@@ -1,4 +1,4 @@
-"""The stepper itself: that it leaves no interleaving out, and nobody behind."""
+"""The stepper itself: it skips no interleaving, and leaves no thread behind."""
 
 import threading
 from math import comb
@@ -10,7 +10,7 @@ from headrace.testing.faults import Session, Stepper
 
 
 def stopping(session: Session, times: int, done: list[str]):
-    """Something that stops some times, and notes each step it then makes."""
+    """Something that stops some times, and records each step afterwards."""
 
     def act() -> int:
         for step in range(times):
@@ -22,7 +22,7 @@ def stopping(session: Session, times: int, done: list[str]):
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, 2), (1, 1), (2, 3), (4, 4)])
-def test_every_interleaving_is_played_once(left, right):
+def test_every_interleaving_runs_once(left, right):
     """As many as there are ways to merge the steps, and no two alike."""
     sessions = [Session("a"), Session("b")]
     orders = []
@@ -41,7 +41,7 @@ def test_every_interleaving_is_played_once(left, right):
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 2), (1, 2 + 1 + 2), (None, comb(5, 2))])
 def test_interruptions_can_be_limited(limit, count):
-    """With none, one session after the other; with one, each step but the last may be one."""
+    """With none, one session runs after the other. With one, each step but the last may be one."""
     sessions = [Session("a"), Session("b")]
     steps = (2, 3)
 
@@ -54,8 +54,8 @@ def test_interruptions_can_be_limited(limit, count):
     assert len(runs) == count
 
 
-def test_a_session_that_waits_for_another_is_passed_over():
-    """A lock held by one session leaves only the interleavings that respect it."""
+def test_a_session_that_waits_for_another_is_skipped():
+    """A lock of one session leaves only the interleavings that respect it."""
     sessions = [Session("a"), Session("b")]
     lock = threading.Lock()
     orders = []
@@ -84,8 +84,8 @@ def test_a_session_that_waits_for_another_is_passed_over():
     assert {tuple(order) for order in orders} == {("a", "a", "b", "b"), ("b", "b", "a", "a")}
 
 
-def test_an_error_is_reported_and_the_others_go_on():
-    """What a session raises is a result like any other."""
+def test_an_error_is_reported_and_the_others_continue():
+    """The exception of a session is a result like any other."""
     sessions = [Session("a"), Session("b")]
 
     def fail() -> None:
@@ -97,8 +97,8 @@ def test_an_error_is_reported_and_the_others_go_on():
         assert run.results[1] == "fine"
 
 
-def test_a_session_that_hangs_is_reported_and_the_others_are_let_go(monkeypatch):
-    """No thread outlives a failed run, except the one that hangs by itself."""
+def test_a_session_that_hangs_is_reported_and_the_others_are_released(monkeypatch):
+    """No thread outlives a failed run, except the one that hangs."""
     monkeypatch.setattr(faults, "PATIENCE", 0.2)
     sessions = [Session("stopped"), Session("stuck")]
     release = threading.Event()

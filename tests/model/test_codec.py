@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import InvalidBody
 from headrace.model.codec import ROW_BYTES, encode_bodies, encode_body, encode_rows, pack, records
-from headrace.model.record import Batch
+from headrace.model.topics.records import Batch
 
 json_values = st.recursive(
     st.none()

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import ANY, KeyValues, MatchQuery
-from headrace.model.patterns import PatternIndex, subjects_of
-from headrace.model.typed import Type, Value
+from headrace import ANY, KeyValues
+from headrace.model.query.patterns import PatternIndex, subjects_of
+from headrace.model.query.typed_values import Type, Value
+from headrace.types import MatchQuery
 
 KEYS = st.sampled_from("abcd")
 VALUES = st.sampled_from([Value(kind, n) for kind in (Type.INT, Type.UINT8) for n in (1, 2)])

@@ -6,13 +6,14 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from willow_world import STORED, numbers, row
+from willow_samples import STORED, numbers, row
 
-from headrace import ANY, KeyQuery, KeyValues, MatchQuery, Query, Selection, typed, where
+from headrace import ANY, KeyValues, typed, where
 from headrace.errors import InvalidQuery
-from headrace.model.candidates import needed_pairs
-from headrace.model.selections import COMPARISONS
-from headrace.model.typed import Type, Value
+from headrace.model.query.index_hints import needed_pairs
+from headrace.model.query.selections import COMPARISONS
+from headrace.model.query.typed_values import Type, Value
+from headrace.types import KeyQuery, MatchQuery, Query, Selection
 
 N, II, IS = (1, 1024), (10, 10), (10, 13)
 ALL = f"0-{len(STORED) - 1}"

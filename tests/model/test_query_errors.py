@@ -2,8 +2,9 @@
 
 import pytest
 
-from headrace import ANY, KeyQuery, MatchQuery, Query, Selection, where
+from headrace import ANY, where
 from headrace.errors import InvalidInput, InvalidQuery
+from headrace.types import KeyQuery, MatchQuery, Query, Selection
 
 LINUX = {
     "Value": {"Type": 13, "Data": "linux"},
@@ -30,7 +31,7 @@ def test_the_seeds_own_queries(word, asked, wanted):
     assert query.to_json() == {"Selection": {"KeyValues": asked}}
 
 
-def test_everything_is_asked_for_by_saying_nothing():
+def test_an_empty_query_selects_everything():
     for nothing in ("{}", "null", b"{}", {}, None, {"Selection": None, "And": None, "Or": None}):
         assert Query.from_json(nothing) == Query()
     assert Query().to_json() == {}
@@ -223,7 +224,7 @@ def test_queries_join_with_queries_only():
             where(os="linux") | other
 
 
-def test_a_misspelt_lookup_is_told_its_name():
+def test_the_error_of_a_misspelt_lookup_names_the_right_one():
     with pytest.raises(InvalidQuery, match="did you mean 'tries__gte'"):
         where(tries__ge=3)
     with pytest.raises(InvalidQuery, match="did you mean 'And'"):

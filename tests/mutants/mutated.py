@@ -1,8 +1,8 @@
 """A pytest plugin for the runs that test the tests: ``pytest -p mutated``.
 
-``HEADRACE_MUTANT`` names the mutant to apply, if any; ``HEADRACE_POSTGRES`` is the URL of a
-server that somebody else started and will stop; ``HEADRACE_FAILED`` is the file that gets the
-names of tests that fail.
+``HEADRACE_MUTANT`` names the mutant to apply, if any. ``HEADRACE_POSTGRES`` is the URL of a server
+that the parent starts and stops. ``HEADRACE_FAILED`` is the file that gets the names of failed
+tests.
 """
 
 import os
@@ -19,7 +19,7 @@ from mutants import MUTANTS, StalePatch
 
 
 class BorrowedPostgres:
-    """As much of ``PrivatePostgres`` as the tests use, on a server that runs already."""
+    """The part of ``PrivatePostgres`` that the tests use, on a server that already runs."""
 
     url = os.environ["HEADRACE_POSTGRES"]
     port = urlsplit(url).port
@@ -49,11 +49,11 @@ def pytest_configure() -> None:
         for patch in mutant.patches:
             patch.apply()
     except StalePatch as error:
-        raise pytest.UsageError(f"mutant {name!r} does not fit any more: {error}") from error
+        raise pytest.UsageError(f"mutant {name!r} no longer fits: {error}") from error
 
 
 def pytest_sessionstart() -> None:
-    # That a mutant is noticed is all one wants to know, and the same every time.
+    # All that matters is whether a mutant is noticed, in the same way every time.
     settings.register_profile(
         "mutants", settings(), phases=[Phase.generate], database=None, derandomize=True
     )

@@ -17,12 +17,12 @@ from mutants import MUTANTS, Mutant
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PLUGINS = ("-p", "mutated", "-p", "no:cacheprovider", "-p", "no:randomly")
-# Nobody reads why they fail: their asserts need not be rewritten to tell.
+# The reasons of failures are not read, so asserts need not be rewritten.
 PLAINLY = ("--assert=plain", "--tb=short")
 SECONDS = 600
-# As many at a time as there are processors for this process, one of several that run tests.
+# As many in parallel as there are processors for this process, one of several that run tests.
 AT_A_TIME = max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-# Every run begins as a copy of one process that has imported what all of them need.
+# Every run starts as a fork of one process that has imported what all of them need.
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
     ["pytest", "hypothesis.stateful", "psycopg", "headrace.testing.contract"]
@@ -40,14 +40,14 @@ class Verdict(NamedTuple):
 
     @property
     def has_failures(self) -> bool:
-        """Whether tests failed by themselves, rather than could not be run."""
+        """Whether tests failed, as opposed to could not run."""
         last = self.output.strip().splitlines()[-1]
         is_broken = re.search(r"\d+ error", last)
         return self.code == 1 and bool(re.search(r"\d+ failed", last)) and not is_broken
 
 
 def _run_here(arguments: Sequence[str], environment: dict[str, str], output: Path) -> None:
-    """Run tests in this process, which is theirs alone, and end it with their exit code."""
+    """Run tests in this process, which is used for nothing else, and exit with their exit code."""
     with output.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -87,7 +87,7 @@ def run_mutant(url: str, mutant: Mutant) -> Verdict:
 
 @pytest.fixture(scope="module")
 def verdicts(request, postgres) -> Iterator[dict[str, Future[Verdict]]]:
-    """The runs that are asked for, begun at once; all, if only what comes after them is."""
+    """The requested runs, started immediately. All of them, if only the last test is requested."""
     here = [item for item in request.session.items if item.path == Path(__file__)]
     wanted = [item.callspec.params["mutant"] for item in here if hasattr(item, "callspec")]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -99,13 +99,13 @@ def verdicts(request, postgres) -> Iterator[dict[str, Future[Verdict]]]:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_noticed(mutant: Mutant, verdicts):
-    """The tests that are meant for this mistake fail when it is made."""
+    """The tests for this mistake fail when it is made."""
     verdict = verdicts[mutant.name].result(SECONDS)
     assert verdict.has_failures, f"exit {verdict.code}\n{verdict.output[-3000:]}"
 
 
 def test_the_same_tests_pass_without_a_mutant(verdicts, postgres):
-    """What has noticed the mutants does not fail by itself."""
+    """The tests that noticed mutants pass without one."""
     noticed = {test for future in verdicts.values() for test in future.result(SECONDS).failed}
     assert noticed
     verdict = run(postgres.url, *sorted(noticed), mutant="", examples="0.2")

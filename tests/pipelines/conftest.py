@@ -11,7 +11,7 @@ from headrace import Headrace
 
 @pytest.fixture(params=["inline", "spark"])
 def on(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """How to run a pipeline: on each engine in turn."""
+    """The options that run a pipeline, on each engine in turn."""
     if request.param == "inline":
         return {"engine": "inline"}
     return {"engine": "spark", "spark": request.getfixturevalue("spark")}

@@ -1,4 +1,4 @@
-"""The worked example of Willow's document: it runs, and every line of its table holds."""
+"""The worked example of Willow's document runs, and every line of its table holds."""
 
 import importlib.util
 import re
@@ -9,7 +9,7 @@ import pytest
 
 import headrace
 from headrace import where
-from headrace.model.keyvalues import KeyValues
+from headrace.model.query.key_values import KeyValues
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,18 +45,18 @@ def builds() -> ModuleType:
 def test_the_example_tells_its_story(builds: ModuleType, store_url: str) -> None:
     """On every store alike."""
     with headrace.connect(store_url) as hr:
-        told = [re.sub(r" \(\S+\)$", "", line) for line in builds.story(hr)]
-    assert told == [
+        lines = [re.sub(r" \(\S+\)$", "", line) for line in builds.story(hr)]
+    assert lines == [
         "linux builds c1, c3",
         "windows builds c2",
         "c5 takes the place of c4: True",
         "linux finds nothing",
         (
-            "c5 waits: the limit 'one-per-branch' lets 1 of branch=new_feature_72 repo=willow through, "
+            "c5 waits: the limit 'one-per-branch' allows 1 of branch=new_feature_72 repo=willow, "
             "and 1 are running: item 1 of queue 'git-commits'"
         ),
         "windows finds nothing",
-        "c6 waits: the limit 'systems' lets nothing of os=windows through",
+        "c6 waits: the limit 'systems' allows nothing of os=windows",
         "windows builds c7 of main beside c2",
         "c1 is done, and linux builds c5",
     ]
@@ -68,7 +68,7 @@ def test_it_prints(builds: ModuleType, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_every_line_of_the_table(builds: ModuleType, store_url: str) -> None:
-    """Rules and overrides together: who may run beside what runs already."""
+    """Rules and overrides together: which builds may run beside running ones."""
     with headrace.connect(store_url) as hr:
         commits = builds.set_up(hr)
         for number, (branch, system, may_run) in enumerate(ATTEMPTS):

@@ -1,30 +1,32 @@
 """What the documents say is true: their code runs, their names exist, their paths are nobody's."""
 
 import doctest
+import inspect
 import os
 import re
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from queue import SimpleQueue
 from xml.etree import ElementTree as ET
 
 import pytest
+from documents import DOCUMENTS, ROOT, blocks, run_shell, write_files
 
 import headrace
 from headrace import errors
 from headrace.testing.postgres import PrivatePostgres
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE_URL = "postgresql://app@localhost/shop"
+# The blocks of these pages are files or many commands, and have tests of their own.
+OTHERWISE_TESTED = ("cli.md", "django.md")
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"`([\w/*]+\.(?:py|sql|md))`")
 _MILLISECONDS = re.compile(r"\b\d{13}\b")
 
 
@@ -39,45 +41,43 @@ def _timeless(text: str) -> str:
     return _MILLISECONDS.sub("<ms>", text)
 
 
-def blocks(document: Path) -> Iterator[tuple[str, int, str]]:
-    """Language, line and text of each code block."""
-    text = document.read_text("utf-8")
-    for match in _BLOCK.finditer(text):
-        yield match[1], text.count("\n", 0, match.start()) + 1, match[2]
-
-
-@pytest.fixture
-def no_default_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document starts in a process that has not connected yet."""
-    monkeypatch.setattr("headrace.api._default", None)
-
-
-@pytest.mark.usefixtures("no_default_client")
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [path for path in DOCUMENTS if path.name not in OTHERWISE_TESTED],
+    ids=lambda path: path.name,
+)
 def test_code_in_a_document_runs(document, tmp_path, monkeypatch, postgres, postgres_url, request):
     monkeypatch.chdir(tmp_path)
     text = document.read_text("utf-8")
     if "pipelines import session" in text or ".run_once()" in text:
         request.getfixturevalue("spark")
+    write_files(document, tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     names: dict = {"__name__": document.stem}
+    imported = set(sys.modules)
     try:
         run_document(document, names, postgres, postgres_url)
     finally:
+        for name in set(sys.modules) - imported:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[name]
         for value in names.values():
             if isinstance(value, headrace.Headrace):
                 value.close()
 
 
 def run_document(document: Path, names: dict, postgres: PrivatePostgres, postgres_url: str) -> None:
-    for language, line, text in blocks(document):
-        source = text.replace(EXAMPLE_URL, postgres_url)
-        if language == "python" and source.startswith(">>>"):
-            run_session(source, names, document, line)
-        elif language == "python":
+    for block in blocks(document):
+        source = block.text.replace(EXAMPLE_URL, postgres_url)
+        if block.language == "python" and source.startswith(">>>"):
+            run_session(source, names, document, block.line)
+        elif block.language == "python":
             # The line numbers of a traceback are those of the document.
-            exec(compile("\n" * line + source, str(document), "exec"), names)
-        elif language == "sql":
+            exec(compile("\n" * block.line + source, str(document), "exec"), names)
+        elif block.language == "sql":
             assert run_sql(source, postgres, postgres_url)
+        elif block.is_marked:
+            run_shell(source, Path.cwd())
 
 
 def run_session(source: str, names: dict, document: Path, line: int) -> None:
@@ -99,25 +99,43 @@ def run_sql(source: str, postgres: PrivatePostgres, postgres_url: str) -> list:
     return rows
 
 
+def test_the_commands_of_the_command_line_page_run(tmp_path):
+    for block in blocks(ROOT / "docs" / "cli.md"):
+        if block.is_marked:
+            run_shell(block.text, tmp_path)
+    assert len((tmp_path / "ids.txt").read_text().split()) == 5000
+    assert "create schema" in (tmp_path / "tables.sql").read_text()
+
+
 def test_the_readmes_example_prints_what_the_readme_shows(tmp_path, monkeypatch, capsys, spark):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(ROOT / "README.md"))
-    example, queues, pipeline = [text for language, _, text in found if language == "python"]
-    [shown] = [text for language, _, text in found if language == "text"]
-    names: dict = {}
-    exec(compile(example, "README.md", "exec"), names)
+    task, topic, pipeline = [block.text for block in found if block.language == "python"]
+    [shown] = [block.text for block in found if block.language == "text"]
+    said: SimpleQueue[tuple] = SimpleQueue()
+    names: dict = {"__name__": "__main__", "print": lambda *words: said.put(words)}
+    exec(compile(task, "README.md", "exec"), names)
+    names["app"].work()
+    assert said.get(timeout=60) == ("welcome,", "Ann")
+    del names["print"]
+    exec(compile(topic, "README.md", "exec"), names)
     assert _timeless(capsys.readouterr().out) == _timeless(shown)
-    exec(compile(queues, "README.md", "exec"), names)
-    hr, give_up = names["hr"], time.monotonic() + 30
-    while hr.compute_stats("mail")[0].processed < 2 and time.monotonic() < give_up:
-        hr.queue("mail").errors(limit=1)
     exec(compile(pipeline, "README.md", "exec"), names)
+    hr = names["hr"]
     assert [record.body["tax"] for record in hr.range("taxed")] == [14.82, 91.2]
     hr.close()
-    assert "welcome bob attempt 1" in capsys.readouterr().out
+    names["app"].client.close()
 
 
-def test_the_demo_ends_by_itself(tmp_path):
+def test_the_readme_is_short():
+    """An example comes first, and it fits on a page."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    before, _, _ = text.partition("```python")
+    assert len(before.split()) <= 60
+    assert len(text.split()) <= 1000
+
+
+def test_the_demo_ends(tmp_path):
     """With what it promises: nothing lost, a table, and a chart that is an image."""
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "demo.py"],
@@ -182,11 +200,16 @@ def test_every_error_has_a_code_of_its_own():
 
 
 @pytest.mark.parametrize("name", error_classes())
-def test_error_is_in_the_guide_with_its_code(name):
-    guide = (ROOT / "docs" / "guide.md").read_text("utf-8")
-    assert re.search(rf"\b{name}\b", guide)
+def test_error_is_on_its_page_with_its_code(name):
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    assert re.search(rf"\b{name}\b", page)
     code = error_classes()[name].code
-    assert name == "HeadraceError" or f"`{code}`" in guide
+    assert name == "HeadraceError" or f"`{code}`" in page
+
+
+@pytest.mark.parametrize("name", headrace.types.QueueSettings.__struct_fields__)
+def test_setting_of_a_queue_is_documented(name):
+    assert f"`{name}`" in (ROOT / "docs" / "queues.md").read_text("utf-8")
 
 
 def test_the_changelog_names_this_version():
@@ -211,6 +234,16 @@ def our_files() -> Iterator[Path]:
         yield from (Path(folder) / name for name in files)
 
 
+def test_files_of_the_architecture_exist():
+    """By their whole path, or the end of it."""
+    files = [f"/{path.relative_to(ROOT)}" for path in our_files()]
+    documents = [path for path in DOCUMENTS if "architecture" in str(path.relative_to(ROOT))]
+    assert documents
+    for document in [ROOT / "CONTRIBUTING.md", *documents]:
+        for name in _FILE.findall(document.read_text("utf-8")):
+            assert any(fnmatch(file, f"*/{name}") for file in files), f"{document}: {name}"
+
+
 def test_no_file_knows_a_machine_or_a_download_host():
     # Put together here, so that this file does not name them either.
     places = [f"/{name}/" for name in ("work", "root", "home", "opt")]
@@ -229,5 +262,38 @@ def test_the_page_of_guarantees_is_what_the_drivers_say():
     spec = spec_from_loader("guarantees", loader)
     module = module_from_spec(spec)
     loader.exec_module(module)
-    assert set(module.meanings()) == set(headrace.Capabilities.__struct_fields__)
+    assert set(module.meanings()) == set(headrace.types.Capabilities.__struct_fields__)
     assert (ROOT / "docs" / "guarantees.md").read_text("utf-8") == module.page()
+
+
+ON_THE_API_PAGE = {
+    "| on an `App`": headrace.App,
+    "| on a `Task`": headrace.types.Task,
+    "| data": headrace.Headrace,
+    "| on a `Queue`": headrace.Queue,
+    "| of an `Item`": headrace.Item,
+    "| on a `ClaimedItem`": headrace.ClaimedItem,
+    "| on `queue.dead`": headrace.types.DeadLetters,
+    "| on a `Worker`": headrace.Worker,
+    "| on a `Topic`": headrace.Topic,
+    "| on a `Proc`": headrace.Proc,
+    "| on a `Claim`,": headrace.Claim,
+    "| on a `Pipeline`": headrace.Pipeline,
+}
+
+
+@pytest.mark.parametrize("title", ON_THE_API_PAGE)
+def test_what_the_api_page_lists_exists(title):
+    """Each name in the first column, with the arguments that it names."""
+    _, _, rest = (ROOT / "docs" / "api.md").read_text("utf-8").partition(title)
+    cls = ON_THE_API_PAGE[title]
+    rows = [line.split(" | ")[0] for line in rest.split("\n\n")[0].splitlines()[2:]]
+    assert rows
+    for name, arguments in re.findall(r"`(?:@app\.|await )?(\w+)(?:\((.*?)\))?`", "".join(rows)):
+        # A task is also called itself.
+        member = cls if cls is headrace.types.Task and name == "task" else getattr(cls, name)
+        if named := set(re.findall(r"(\w+)=", arguments)):
+            parameters = inspect.signature(member).parameters.values()
+            assert named <= {parameter.name for parameter in parameters} or any(
+                parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+            ), f"{name}: {named}"

@@ -91,7 +91,7 @@ def test_no_columns_is_an_empty_object() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_a_number_that_json_lacks_is_refused(bad: float) -> None:
     with pytest.raises(InvalidBody, match=r"column 'c' is .*: JSON has no such number") as caught:
         json_text(pa.array([1.0, None, bad]), "c")
     assert caught.value.row == 2
@@ -106,3 +106,37 @@ def test_text_that_is_not_utf8_is_refused() -> None:
     bad = pa.array([b"\xff"]).view(pa.string())
     with pytest.raises(InvalidBody, match="not UTF-8"):
         json_text(bad, "c")
+
+
+@pytest.mark.parametrize(
+    ("type", "key", "text"),
+    [
+        (
+            pa.timestamp("us", tz="UTC"),
+            datetime(2024, 2, 29, 12, tzinfo=UTC),
+            "2024-02-29T12:00:00.000000Z",
+        ),
+        (pa.timestamp("s"), 1709208000, "2024-02-29T12:00:00"),
+        (pa.date32(), date(2024, 2, 29), "2024-02-29"),
+        (pa.binary(), b"ab", "YWI="),
+        (pa.large_string(), 'a"b', 'a"b'),
+        (pa.dictionary(pa.int8(), pa.string()), "x", "x"),
+        (pa.float64(), 1.0, "1.0"),
+        (pa.bool_(), True, "true"),
+        (pa.decimal128(5, 2), Decimal("1.50"), "1.50"),
+        (pa.struct([("a", pa.string())]), {"a": "b"}, '{"a":"b"}'),
+    ],
+    ids=str,
+)
+def test_a_key_of_a_map_is_its_text_without_further_quotes(type: Any, key: Any, text: str) -> None:
+    keys, values = pa.array([key], type), pa.array([1])
+    column = pa.MapArray.from_arrays([0, 1], keys, values)
+    assert json.loads(json_text(column, "m")[0].as_py()) == {text: 1}
+
+
+def test_a_field_that_is_there_twice_is_refused() -> None:
+    """Of a struct anywhere: JSON readers keep one of them, and the other would be lost."""
+    twice = pa.struct([pa.field("x", pa.int64()), pa.field("x", pa.int64())])
+    for type in (twice, pa.list_(twice), pa.struct([("deep", twice)])):
+        with pytest.raises(InvalidBody, match="has two fields 'x'"):
+            check_type(type, "col")

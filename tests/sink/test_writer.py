@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import headrace
 from headrace.contract.sinks import Staged
-from headrace.contract.values import Part
+from headrace.contract.values import CommitPart
 from headrace.errors import (
     BodyTooLarge,
     InvalidBody,
@@ -23,7 +24,7 @@ from headrace.errors import (
 )
 from headrace.model.codec import ROW_BYTES
 from headrace.pipelines.sink.options import SinkOptions
-from headrace.pipelines.sink.publishing import Message, discard, publish_batch, publish_job
+from headrace.pipelines.sink.publish import PublishMessage, discard, publish_batch, publish_job
 from headrace.pipelines.sink.writer import TaskWriter
 
 MAP = pa.map_(pa.string(), pa.string())
@@ -41,10 +42,10 @@ class Recorder:
     """Takes what a task stages, and keeps it."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[CommitPart] = []
         self.sent: list[int] = []
 
-    def __call__(self, token: str, parts: Sequence[Part]) -> None:
+    def __call__(self, token: str, parts: Sequence[CommitPart]) -> None:
         self.parts += parts
         self.sent.append(len(parts))
 
@@ -56,25 +57,25 @@ def rows(table: dict[str, Any], size: int = 1000) -> tuple[pa.Schema, list[pa.Re
 
 def staged(
     options: SinkOptions, table: dict[str, Any], size: int = 1000
-) -> tuple[Staged, list[Part], Recorder]:
+) -> tuple[Staged, list[CommitPart], Recorder]:
     schema, batches = rows(table, size)
     recorder = Recorder()
     written = TaskWriter(options, schema, recorder).write(batches)
     return written, recorder.parts, recorder
 
 
-def bodies(parts: list[Part]) -> list[Any]:
+def bodies(parts: list[CommitPart]) -> list[Any]:
     return [json.loads(line) for part in parts for line in part.body.split("\n")]
 
 
-def task(hr: headrace.Headrace, options: SinkOptions, table: dict[str, Any]) -> Message:
+def task(hr: headrace.Headrace, options: SinkOptions, table: dict[str, Any]) -> PublishMessage:
     schema, batches = rows(table)
     store = hr._store
 
-    def stage(token: str, parts: Sequence[Part]) -> None:
-        store.run(store.stage(token, parts))
+    def stage(token: str, parts: Sequence[CommitPart]) -> None:
+        store.run(store.sinks.stage(token, parts))
 
-    return Message(TaskWriter(options, schema, stage).write(batches), "query")
+    return PublishMessage(TaskWriter(options, schema, stage).write(batches), "query")
 
 
 # What becomes of columns
@@ -102,7 +103,7 @@ def test_without_a_body_the_row_is_it() -> None:
 
 
 def test_what_the_source_gives_can_be_written() -> None:
-    """Columns that every record has of its own are given anew; the option names the topic."""
+    """A copy gets its own id and time; the option names its topic."""
     table = {
         "topic": ["from"],
         "seq": [5],
@@ -112,7 +113,7 @@ def test_what_the_source_gives_can_be_written() -> None:
         "body": ['{"n":1}'],
     }
     _, [part], _ = staged(TO_T, table)
-    assert part == Part("t", 1, '{"n":1}', '{"a":"b"}')
+    assert part == CommitPart("t", 1, '{"n":1}', '{"a":"b"}')
 
 
 def test_headers_are_a_map_or_json() -> None:
@@ -182,6 +183,15 @@ def test_no_rows_is_nothing() -> None:
 # What is refused
 
 
+@pytest.fixture
+def default_recursion_limit() -> Iterator[None]:
+    """How deep JSON may be nested depends on it, and Hypothesis raises it for a time."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -200,6 +210,7 @@ def test_no_rows_is_nothing() -> None:
         (None, "column 'body' is null"),
     ],
 )
+@pytest.mark.usefixtures("default_recursion_limit")
 def test_a_bad_body_is_named_by_its_row(text: str | None, message: str) -> None:
     table = {"body": ["{}"] * 7 + [text] + ["{}"] * 2}
     schema, batches = rows(table, size=4)
@@ -237,7 +248,7 @@ def test_a_null_header_is_refused() -> None:
     ],
 )
 def test_a_schema_that_does_not_fit_is_refused(table: dict[str, Any], message: str) -> None:
-    """Before the first row is looked at."""
+    """Before the first row is read."""
     with pytest.raises(InvalidBody, match=message):
         TaskWriter(TO_T, rows(table)[0], Recorder())
 
@@ -267,20 +278,20 @@ def test_documents_for_a_queue(hr: headrace.Headrace) -> None:
     }
     published = publish_job(hr._store, TO_Q, [task(hr, TO_Q, table)], "job")
     assert published.records == {"queue/q": 3}
-    first, second = hr.ref("q").claim(9)
+    first, second = hr.queues.create("q", exist_ok=True).claim(9)
     assert (first.subject, first.payload, first.priority) == ("a", {"n": 1}, 1)
     assert first.headers == {"h": "v"}
     assert (second.subject, second.payload, second.priority) == (None, [2], 0)
-    third = hr.ref("q").item('c"')
-    assert (third.payload, third.priority, third.next_execution) == (3, -5, moment)
+    third = hr.queues.create("q", exist_ok=True).item('c"')
+    assert (third.payload, third.priority, third.due_at) == (3, -5, moment)
 
 
 def test_rows_without_a_payload_are_it(hr: headrace.Headrace) -> None:
     table = {"subject": ["a"], "n": [1], "delay": [3600.5]}
     publish_job(hr._store, TO_Q, [task(hr, TO_Q, table)], "job")
-    item = hr.ref("q").item("a")
+    item = hr.queues.create("q", exist_ok=True).item("a")
     assert item.payload == {"n": 1}
-    assert (item.next_execution - datetime.now(UTC)).total_seconds() > 3000
+    assert (item.due_at - datetime.now(UTC)).total_seconds() > 3000
 
 
 @pytest.mark.parametrize(
@@ -317,12 +328,12 @@ def test_a_job_is_published_in_the_order_of_its_tasks(hr: headrace.Headrace) -> 
 
 
 def test_a_task_without_a_message_publishes_nothing(hr: headrace.Headrace) -> None:
-    with pytest.raises(StageLost, match="task 1 did not say"):
+    with pytest.raises(StageLost, match="task 1 did not report"):
         publish_job(hr._store, TO_T, [task(hr, TO_T, {"n": [1]}), None], "job")
-    assert hr.topics() == []
+    assert hr.topics.list() == []
 
 
-def test_what_was_discarded_is_gone(hr: headrace.Headrace) -> None:
+def test_discarded_rows_are_gone(hr: headrace.Headrace) -> None:
     message = task(hr, TO_T, {"n": [1]})
     discard(hr._store, [None, message])
     discard(hr._store, [None])
@@ -341,6 +352,14 @@ def test_a_batch_is_published_once(hr: headrace.Headrace) -> None:
     assert published.is_replay
     assert publish_batch(hr._store, options, [], 1) is None
     assert [record.body["n"] for record in hr.range("t")] == [1, 2]
-    other = Message(task(hr, options, table).staged, "another query")
+    other = PublishMessage(task(hr, options, table).staged, "another query")
     with pytest.raises(SinkTaken):
         publish_batch(hr._store, options, [other], 0)
+
+
+@pytest.mark.parametrize("options", [TO_T, TO_Q, SinkOptions(url="", topic_column="topic")])
+@pytest.mark.parametrize("name", ["body", "payload", "n", "topic", "subject"])
+def test_columns_of_one_name_are_refused(options: SinkOptions, name: str) -> None:
+    schema = pa.schema([(name, pa.string()), ("other", pa.string()), (name, pa.string())])
+    with pytest.raises(InvalidBody, match=f"two columns {name!r}"):
+        TaskWriter(options, schema, Recorder())

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import pyspark
 
-from faults.waiting import until
+from faults.polling import until
 from headrace.pipelines.java import find_java
 
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 DEPLOY = "org.apache.spark.deploy"
-# They live for seconds: it pays to compile quickly, and not well.
+# They live for seconds: compile quickly, not well.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Cluster(NamedTuple):
-    """Where its master is, and its workers' processes."""
+    """The address of its master, and the processes of its workers."""
 
     master: str
     workers: list[subprocess.Popen[bytes]]
@@ -34,7 +34,7 @@ class Cluster(NamedTuple):
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A master and workers of one core each; gone afterwards."""
+    """A master and workers of one core each. They end with the block."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         log = folder / "master.log"

@@ -1,4 +1,4 @@
-"""Streams that are killed and started again until they are through, and what must come of it."""
+"""Streams that are killed and restarted until they are done, and the checks of their result."""
 
 import json
 import os
@@ -19,7 +19,7 @@ KILLS = (
 
 
 def query_of(url: str, folder: Path, faults: dict[int, str], batch: int) -> dict:
-    """A stream for ``children/stream.py``, with what goes wrong at which batch."""
+    """A stream for ``children/stream.py``, with its faults and their batches."""
     folder.mkdir(exist_ok=True)
     return {"url": url, "folder": str(folder), "faults": faults, "batch": batch}
 
@@ -30,7 +30,7 @@ def fill(query: dict, count: int) -> None:
 
 
 def run(queries: list[dict], folder: Path) -> bool:
-    """Run streams in one driver; whether they came to their end, and were not killed."""
+    """Run streams in one driver. Return whether they finished without being killed."""
     with (folder / "log").open("ab") as log:
         done = subprocess.run(
             [sys.executable, str(PROGRAM), json.dumps({"queries": queries})],
@@ -45,7 +45,7 @@ def run(queries: list[dict], folder: Path) -> bool:
 
 
 def check(query: dict, count: int) -> None:
-    """All faults happened, and each record is there once."""
+    """All faults happened, and each record is stored once."""
     happened = {path.name for path in Path(query["folder"]).glob("*-*[a-z] *")}
     assert happened == {f"{at}-{kind}" for at, kind in query["faults"].items()}
     with headrace.connect(query["url"]) as hr:
@@ -54,17 +54,17 @@ def check(query: dict, count: int) -> None:
 
 
 def check_nothing_twice(query: dict) -> None:
-    """At any time: what is there is there once."""
+    """At any time, no record is stored twice."""
     with headrace.connect(query["url"]) as hr:
-        if any(info.name == "out" for info in hr.topics()):
+        if any(info.name == "out" for info in hr.topics.list()):
             counts = Counter(record.body["n"] for record in hr.iterate("out"))
             assert not [n for n, times in counts.items() if times > 1]
 
 
 def check_tidied(hr: headrace.Headrace) -> None:
-    """What dead tasks left behind is found, and nothing else goes with it."""
+    """Rows that dead tasks left behind are deleted, and nothing else."""
     store = hr._store
-    before = hr.length("out")
-    store.run(store.collect_stages(0))
-    assert store.run(store.collect_stages(0)) == 0
-    assert hr.length("out") == before == len(list(hr.iterate("out")))
+    before = hr.topic("out").length()
+    store.run(store.sinks.prune_stages(0))
+    assert store.run(store.sinks.prune_stages(0)) == 0
+    assert hr.topic("out").length() == before == len(list(hr.iterate("out")))

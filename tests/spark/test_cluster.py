@@ -12,7 +12,7 @@ import pytest
 from cluster import QUICK_JAVA, cluster
 
 import headrace
-from faults.waiting import until
+from faults.polling import until
 from headrace.errors import SparkUnavailable
 
 JOBS = """
@@ -23,7 +23,7 @@ from headrace.worker import App
 app = App()
 here = Path(__file__).parent
 
-@app.pipeline(source="in", to="out", reclaim_timeout=20)
+@app.pipeline(source="in", to="out", lease=20)
 def slow(body):
     (here / f"running-{os.getpid()}").touch()
     while not (here / "go").exists():
@@ -86,8 +86,8 @@ def test_an_executor_killed_on_a_cluster_costs_nothing(folder: Path, postgres_ur
             driver.communicate()
         assert driver.returncode == 0, errors[-2000:]
         assert [record.body["n"] for record in hr.range("out")] == [n * 2 for n in range(RECORDS)]
-        [proc] = hr.system_proc("slow").inspect().procs
-        assert (proc.reclaims, proc.position) == (0, RECORDS)
+        [proc] = hr.pipeline("slow").info().procs
+        assert (proc.attempts, proc.position) == (0, RECORDS)
 
 
 def test_executors_without_the_package_are_named(
@@ -99,7 +99,7 @@ def test_executors_without_the_package_are_named(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare" / "bin" / "python"))
     with headrace.connect(sqlite_url) as hr:
         hr.commit("in", {"n": 1})
-        made = hr.system_proc("p", source="in", to="out", processor=lambda body: body)
+        made = hr.pipelines.create("p", source="in", to="out", processor=lambda body: body)
         with pytest.raises(SparkUnavailable) as caught:
             made.run_once(spark=spark)
         said = str(caught.value)
@@ -107,5 +107,5 @@ def test_executors_without_the_package_are_named(
         assert "install headrace[spark] there" in said
         assert "\n" not in said
         assert made.lag().records == 1
-        assert made.inspect().procs[0].reclaims == 0
-        assert hr.topics(prefix="out") == []
+        assert made.info().procs[0].attempts == 0
+        assert hr.topics.list(prefix="out") == []

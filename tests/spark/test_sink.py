@@ -1,10 +1,14 @@
 """Topics and queues written by Spark."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 import headrace
+from headrace import pipelines
+from headrace.errors import InvalidOption
 
 
 @pytest.fixture
@@ -73,26 +77,28 @@ def test_a_frame_is_written_as_it_is(spark, hr):
         f.col("id").cast("string").alias("subject"), f.col("id").alias("n")
     )
     write(documents, hr, queue="mail", mode="upsert")
-    assert sorted(item.payload["n"] for item in hr.ref("mail").claim(99)) == list(range(20))
+    assert sorted(
+        item.payload["n"] for item in hr.queues.create("mail", exist_ok=True).claim(99)
+    ) == list(range(20))
 
     broken = frame.select(f.when(f.col("n") < 4990, "{}").otherwise("{").alias("body"))
     with pytest.raises(PySparkException, match=r"row 1657 of partition 2: .* is not JSON"):
         write(broken, hr, topic="typed")
-    assert hr.length("typed") == 5000
+    assert hr.topic("typed").length() == 5000
 
 
-def test_a_lost_checkpoint_stops_a_stream_until_it_is_told_what_to_do(spark, hr, tmp_path):
-    """It would write twice or skip; told where to start and to go on, it does neither."""
+def test_a_lost_checkpoint_stops_a_stream_until_its_sink_is_reset(spark, hr, tmp_path):
+    """It would write twice or skip. With a start and a reset it does neither."""
     hr.commit_many("in", [{"n": n} for n in range(150)])
     run(spark, hr, tmp_path / "first", topic="out")
-    assert (sorted(numbers(hr, "out")), hr.sink("s").info().batch) == (list(range(150)), 1)
+    assert (sorted(numbers(hr, "out")), hr.sinks.info("s").batch) == (list(range(150)), 1)
 
     hr.commit_many("in", [{"n": n} for n in range(150, 170)])
-    with pytest.raises(PySparkException, match=r"SinkTaken: .*headrace pipeline reset s"):
+    with pytest.raises(PySparkException, match=r"SinkTaken: .*headrace sink reset s"):
         run(spark, hr, tmp_path / "second", topic="out")
-    assert hr.length("out") == 150
+    assert hr.topic("out").length() == 150
 
-    hr.sink("s").reset()
+    hr.sinks.reset("s")
     run(spark, hr, tmp_path / "third", start=":150", topic="out")
     assert sorted(numbers(hr, "out")) == list(range(170))
 
@@ -107,7 +113,10 @@ def test_a_stream_fills_a_queue(spark, hr, tmp_path):
 
     queue = {"queue": "totals", "mode": "upsert"}
     run(spark, hr, tmp_path / "checkpoint", transform=totals, output="complete", **queue)
-    found = {item.subject: item.payload["total"] for item in hr.ref("totals").claim(9)}
+    found = {
+        item.subject: item.payload["total"]
+        for item in hr.queues.create("totals", exist_ok=True).claim(9)
+    }
     assert found == {"0": 50, "1": 50, "2": 50}
 
 
@@ -117,17 +126,36 @@ def test_a_stream_fills_a_queue(spark, hr, tmp_path):
         ({}, "no column 'topic'"),
         ({"topic": "a b"}, "'a b' cannot name a topic"),
         ({"topic": "t", "sink": "s"}, "no option 'sink'"),
-        ({"topic": "t", "url": "memory://x"}, "a store in memory is in one"),
+        ({"topic": "t", "url": "memory://x"}, "a store in memory exists in one only"),
+        ({"topic": "t", "url": "http://127.0.0.1:7070"}, "not through a node"),
     ],
 )
-def test_what_is_wrong_is_named(spark, sqlite_url, options, named):
+def test_the_error_names_the_mistake(spark, sqlite_url, options, named):
     given = {"url": sqlite_url} | options
     with pytest.raises(PySparkException, match=named):
         spark.range(1).write.format("headrace").mode("append").options(**given).save()
 
 
 def test_nothing_is_overwritten(spark, sqlite_url):
-    with pytest.raises(PySparkException, match="only ever added to"):
+    with pytest.raises(PySparkException, match="can only be added"):
         spark.range(1).write.format("headrace").mode("overwrite").options(
             url=sqlite_url, topic="t"
         ).save()
+
+
+@pytest.mark.parametrize("durable_url", ["sqlite"], indirect=True)
+def test_any_thread_may_write(spark, hr, tmp_path):
+    """Spark searches formats in the session of the thread, and a thread may have none."""
+    hr.commit_many("in", [{"n": n} for n in range(10)])
+    frame = spark.range(3).toDF("n")
+
+    def work():
+        write(frame, hr, topic="out")
+        run(spark, hr, tmp_path / "checkpoint", topic="streamed")
+        assert pipelines.session() is spark
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(InvalidOption, match="runs in this process already"):
+            pool.submit(pipelines.session, master="local[7]").result(120)
+        pool.submit(work).result(120)
+    assert (numbers(hr, "out"), numbers(hr, "streamed")) == ([0, 1, 2], list(range(10)))

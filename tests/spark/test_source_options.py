@@ -1,11 +1,8 @@
 """What a read may be asked for."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from headrace.errors import HeadraceError, InvalidOption
-from headrace.pipelines.source.filters import Bounds, Condition, bounds
 from headrace.pipelines.source.options import source_options
 from headrace.pipelines.source.ranges import SeqRange, share, split
 
@@ -52,45 +49,6 @@ def test_a_stream_has_a_proc_for_each_topic():
     two = source_options(GIVEN | {"proc": "p", "topic": "a, b"}, is_stream=True)
     assert one.proc_of("orders") == "p"
     assert [two.proc_of(topic) for topic in two.topics] == ["p-a", "p-b"]
-
-
-def moment(ms, us=0):
-    return datetime.fromtimestamp(ms / 1000, UTC).replace(microsecond=ms % 1000 * 1000 + us)
-
-
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (("seq", "=", 7), Bounds(7, 7)),
-        (("seq", ">", 7), Bounds(first_seq=8)),
-        (("seq", ">=", 7), Bounds(first_seq=7)),
-        (("seq", "<", 7), Bounds(last_seq=6)),
-        (("seq", "<=", 7), Bounds(last_seq=7)),
-        (("_seq", "in", (9, 3)), Bounds(3, 9)),
-        (("seq", "in", ()), Bounds()),
-        (("ts", ">", moment(5000)), Bounds(first_ms=5001)),
-        (("ts", ">", moment(5000, us=1)), Bounds(first_ms=5001)),
-        (("ts", ">=", moment(5000)), Bounds(first_ms=5000)),
-        (("ts", ">=", moment(5000, us=1)), Bounds(first_ms=5001)),
-        (("ts", "<", moment(5000)), Bounds(last_ms=4999)),
-        (("ts", "<", moment(5000, us=1)), Bounds(last_ms=5000)),
-        (("ts", "<=", moment(5000, us=1)), Bounds(last_ms=5000)),
-        (("ts", "=", moment(5000)), Bounds(first_ms=5000, last_ms=5000)),
-        (("id", "=", "5000-7"), Bounds(7, 7)),
-        (("id", "in", ("5000-7", "6000-9")), Bounds(7, 9)),
-        (("id", "=", "no id"), Bounds(1, 0)),
-        (("id", ">", "5000-7"), Bounds()),
-        (("topic", "=", "orders"), Bounds(topics=frozenset({"orders"}))),
-        (("body", "=", "x"), Bounds()),
-    ],
-)
-def test_a_condition_is_a_bound(condition, expected):
-    assert bounds([Condition(*condition)]) == expected
-
-
-def test_conditions_narrow_together():
-    found = bounds([Condition("seq", ">", 3), Condition("seq", "<", 9), Condition("seq", ">", 1)])
-    assert found == Bounds(4, 8)
 
 
 def test_ranges_are_cut_into_even_parts_without_gaps():

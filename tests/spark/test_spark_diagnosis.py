@@ -9,8 +9,8 @@ from headrace.pipelines import diagnosis
 HERE = {"pyspark": "4.3.0", "pyarrow": "26.0.1", "pandas": "2.3.3", "numpy": "2.4.6"}
 
 
-def test_what_is_installed_here_is_well(tmp_path):
-    spark, java = diagnosis.examine({"PATH": str(tmp_path)})
+def test_the_installation_here_is_ok(tmp_path):
+    spark, java = diagnosis.diagnose({"PATH": str(tmp_path)})
     assert (spark.check, spark.verdict) == ("spark", "ok")
     assert "pyspark 4.3" in spark.found
     assert (java.check, java.verdict) == ("java", "ok")
@@ -21,8 +21,8 @@ def test_what_is_installed_here_is_well(tmp_path):
     ("found", "verdict", "text", "next_step"),
     [
         ({}, "ok", "not installed", ""),
-        (HERE | {"pyspark": "4.1.2"}, "warn", "tried with PySpark 4.3", "pyspark[sql]==4.3.*"),
-        (HERE | {"pandas": "3.1.1"}, "warn", "not ready for pandas 3", "pandas<3"),
+        (HERE | {"pyspark": "4.1.2"}, "warn", "tested with PySpark 4.3", "pyspark[sql]==4.3.*"),
+        (HERE | {"pandas": "3.1.1"}, "warn", "does not support pandas 3", "pandas<3"),
         ({"pyspark": "4.3.0", "pandas": "2.3.3"}, "warn", "pyarrow and numpy", "headrace[spark]"),
     ],
 )

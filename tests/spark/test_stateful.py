@@ -44,7 +44,7 @@ def test_a_window_is_written_once_when_the_records_have_passed_it(spark, postgre
             run(frame, postgres_url, tmp_path / "checkpoint", "minutes")
             minutes = {(row.body["minute"], row.body["shop"]) for row in hr.range("minutes")}
             # The newest minute is open until a record comes from beyond it.
-            assert len(minutes) == hr.length("minutes") == 4 + 2 * batch
+            assert len(minutes) == hr.topic("minutes").length() == 4 + 2 * batch
             clock.advance(60)
             hr.commit("sales", {"shop": 0, "eur": 0})
         found = [
@@ -61,7 +61,7 @@ def test_a_stateful_processor_keeps_what_it_knows_of_each_key(spark, sqlite_url,
         def init(self, handle):
             self.total = handle.getValueState("total", "eur long")
 
-        def handleInputRows(self, key, rows, timers):  # noqa: N802
+        def handleInputRows(self, key, rows, timers):
             known = self.total.get() if self.total.exists() else (0,)
             total = known[0] + sum(row.eur for row in rows)
             self.total.update((total,))
@@ -87,4 +87,4 @@ def test_a_stateful_processor_keeps_what_it_knows_of_each_key(spark, sqlite_url,
             newest = {row.body["shop"]: row.body["eur"] for row in hr.range("totals")}
             once = {shop: sum(n for n in range(30) if n % 3 == shop) for shop in range(3)}
             assert newest == {shop: eur * (turn + 1) for shop, eur in once.items()}
-            assert hr.length("totals") == 3 * (turn + 1)
+            assert hr.topic("totals").length() == 3 * (turn + 1)

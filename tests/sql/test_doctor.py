@@ -9,27 +9,27 @@ import pytest
 
 import headrace
 from headrace.drivers.postgres.store import DIALECT as POSTGRES
-from headrace.drivers.relational.sql import Dialect, Sql
+from headrace.drivers.sql_common.statements import Dialect, Statements
 from headrace.drivers.sqlite.store import DIALECT as SQLITE
 
 DRIVERS = Path(headrace.__file__).parent / "drivers"
 
 
 def statements(dialect: Dialect, name: str) -> dict[str, str]:
-    return Sql(dialect._replace(nouns=("doctor",)), name).texts
+    return Statements(dialect._replace(nouns=("doctor",)), name).texts
 
 
 @pytest.mark.parametrize("dialect", [POSTGRES, SQLITE], ids=lambda dialect: dialect.folder)
 def test_every_statement_is_used_and_every_used_one_exists(dialect: Dialect) -> None:
-    code = (DRIVERS / dialect.folder / "diagnosis.py").read_text()
+    code = (DRIVERS / dialect.folder / "doctor.py").read_text()
     used = set(re.findall(r"\bsql\.([a-z_]+)\(", code))
     assert used == set(statements(dialect, "x_"))
 
 
-def test_no_name_is_taken_twice() -> None:
+def test_no_name_is_used_twice() -> None:
     """A statement of the diagnosis is not one of the store's under the same name."""
     for dialect in (POSTGRES, SQLITE):
-        assert not set(statements(dialect, "x_")) & set(Sql(dialect, "x_").texts)
+        assert not set(statements(dialect, "x_")) & set(Statements(dialect, "x_").texts)
 
 
 def test_statements_run_on_sqlite(sqlite_url: str) -> None:

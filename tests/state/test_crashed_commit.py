@@ -8,7 +8,7 @@ POINTS = (*range(1, 10), "commit", "committed")
 
 
 def test_a_commit_to_several_topics_is_whole_or_not_there(store_url):
-    """Until it has taken effect nothing of it shows, in any of the topics."""
+    """Before it takes effect nothing of it is visible, in any of the topics."""
     with headrace.connect(store_url) as hr:
         hr.commit([(topic, {}) for topic in TOPICS])
         struck = []
@@ -23,4 +23,4 @@ def test_a_commit_to_several_topics_is_whole_or_not_there(store_url):
 
 
 def _lengths(hr: headrace.Headrace) -> list[int]:
-    return [hr.length(topic) for topic in TOPICS]
+    return [hr.topic(topic).length() for topic in TOPICS]

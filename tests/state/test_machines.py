@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import headrace
-from headrace.testing.machines import StoreMachine
+from headrace.testing.state_machines import StoreMachine
 
 # More of the same for a soak: HEADRACE_EXAMPLES=50.
 FACTOR = float(os.environ.get("HEADRACE_EXAMPLES", "1"))
-TABLES = ("topic", "batch", "once", "proc", "proc_claim")
+TABLES = ("topic", "batch", "idempotency_key", "proc", "proc_claim")
 
 # Hypothesis takes up to five minutes to make a failure small, and then says what it is.
 pytestmark = pytest.mark.timeout(480 + 120 * FACTOR)

@@ -8,8 +8,10 @@ from hypothesis import settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 import headrace
-from faults.waiting import until
-from headrace.testing.queue_machines import QueueMachine
+from faults.polling import until
+from headrace.model.queues.settings import DEFAULTS, QueueSettings, changed
+from headrace.testing.queue_state_machines import QueueMachine
+from headrace.testing.strategies import SETTINGS, WORKER_SETTINGS
 
 # More of the same for a soak: HEADRACE_EXAMPLES=50.
 FACTOR = float(os.environ.get("HEADRACE_EXAMPLES", "1"))
@@ -17,24 +19,35 @@ TABLES = (
     *(
         "topic",
         "batch",
-        "once",
+        "idempotency_key",
         "proc",
         "proc_claim",
         "queue",
         "queue_default",
         "item",
-        "ended",
-        "used",
+        "finished_item",
+        "used_subject",
         "error",
     ),
-    *("sample", "tally", "client", "worker", "channel", "ready", "gone"),
-    *("limit_rule", "limit_override", "bucket", "limit_wait", "counter", "signature"),
+    *("sample", "tally", "client", "worker", "channel", "ready_channel", "deleted_item"),
+    *("limit_rule", "limit_override", "limit_counter", "limit_waiter", "counter", "commit_marker"),
 )
-PLANNED = ("item", "channel", "ready", "bucket", "queue", "tally")
+PLANNED = ("item", "channel", "ready_channel", "limit_counter", "queue", "tally")
 """Those that statements read in ways that depend on how large they are."""
 
 # Hypothesis takes up to five minutes to make a failure small, and then says what it is.
 pytestmark = pytest.mark.timeout(480 + 120 * FACTOR)
+
+
+def test_every_setting_of_a_queue_is_drawn() -> None:
+    """A new one gets some values in ``SETTINGS``, unless only workers follow it."""
+    assert {*SETTINGS, *WORKER_SETTINGS} == set(QueueSettings.__struct_fields__)
+    assert not WORKER_SETTINGS & SETTINGS.keys()
+    for name, values in SETTINGS.items():
+        default = getattr(DEFAULTS, name)
+        assert any(value != default for value in values), f"{name} is only drawn as it is"
+        for value in values:
+            changed(DEFAULTS, {name: value})
 
 
 def play(machine: type[QueueMachine], *, examples: int) -> None:
@@ -77,7 +90,7 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
 
     class Machine(QueueMachine):
         # What one statement did is done, also when the rest of the operation comes to nothing.
-        in_parts = frozenset({"push", "claim_items", "settle"})
+        in_parts = frozenset({"queues.push", "queues.claim", "queues.settle"})
         has_late_turns = True
 
         def url(self) -> str:
@@ -91,7 +104,7 @@ def test_queues_in_postgres_agree_with_the_model(postgres, postgres_url):
             postgres.execute(f"vacuum analyze {planned}")
 
         def evidence(self) -> str:
-            tables = ("queue", "item", "bucket", "counter", "limit_rule")
+            tables = ("queue", "item", "limit_counter", "counter", "limit_rule")
             rows = {table: postgres.execute(f"select * from {schema}.{table}") for table in tables}
             rows["others"] = postgres.execute(
                 "select pid, state, wait_event, query from pg_stat_activity"

@@ -1,12 +1,12 @@
-"""A workshop for each test, on each store that has queues."""
+"""A worker environment for each test, on each store with queues."""
 
 from collections.abc import Iterator
 
 import pytest
-from served import Claims, Clock
-from workshop import Shop
+from served_store import Claims, Clock
+from worker_fixtures import WorkerEnv
 
-from headrace.worker import claiming
+from headrace.worker import claim_ahead, prefetch
 
 STORES = ["memory", "sqlite", "postgres"]
 
@@ -17,19 +17,20 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def shop(url: str) -> Iterator[Shop]:
-    shop = Shop(url)
-    yield shop
-    shop.close()
+def env(url: str) -> Iterator[WorkerEnv]:
+    env = WorkerEnv(url)
+    yield env
+    env.close()
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(claiming, "monotonic", clock)
+    for module in (claim_ahead, prefetch):
+        monkeypatch.setattr(module, "monotonic", clock)
     return clock
 
 
 @pytest.fixture
-def claims(shop: Shop, clock: Clock) -> Claims:
-    return Claims(shop, clock)
+def claims(env: WorkerEnv, clock: Clock) -> Claims:
+    return Claims(env, clock)

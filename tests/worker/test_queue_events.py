@@ -1,4 +1,4 @@
-"""A queue reference hears the worker of its client."""
+"""A queue reference emits the events of its client's worker."""
 
 import asyncio
 import threading
@@ -6,8 +6,8 @@ import threading
 import headrace
 
 
-def test_who_listens_to_the_queue_hears_its_worker() -> None:
-    """Whether they came before or after the worker, until they have had enough."""
+def test_listeners_of_a_queue_get_the_events_of_its_worker() -> None:
+    """Whether they were added before or after the worker started, until they are removed."""
     with headrace.connect("memory://") as hr:
         q = hr.queue("q")
         heard: list[str] = []
@@ -21,7 +21,7 @@ def test_who_listens_to_the_queue_hears_its_worker() -> None:
             return callback
 
         end = q.on("data", hear("early"))
-        worker = q.register_worker(lambda item: None)
+        worker = q.start_worker(lambda item: None)
         q.on("data", hear("late"))
         q.push(1)
         assert both.acquire(timeout=10)
@@ -37,13 +37,13 @@ def test_who_listens_to_the_queue_hears_its_worker() -> None:
 def test_the_same_in_async_code() -> None:
     async def scenario() -> None:
         async with await headrace.aconnect("memory://") as hr:
-            q = await hr.queue("q")
+            q = hr.queue("q")
             heard = asyncio.Event()
 
             async def handle(item: object) -> None: ...
 
-            q.on("data", lambda done: heard.set())
-            q.register_worker(handle)
+            await q.on("data", lambda done: heard.set())
+            await q.start_worker(handle)
             await q.push(1)
             await asyncio.wait_for(heard.wait(), 10)
 

@@ -1,9 +1,9 @@
-"""What users' own tests are given."""
+"""The fixtures for users' own tests."""
 
 import pytest
 
 from headrace.errors import InvalidOption
-from headrace.testing.rehearsing import Rehearsal
+from headrace.testing.fixtures import Rehearsal
 from headrace.worker import App, Item, Kill, Reschedule
 
 
@@ -12,8 +12,9 @@ def hr(headrace_memory: Rehearsal) -> Rehearsal:
     return headrace_memory
 
 
-def test_what_was_pushed_can_be_asserted(hr: Rehearsal) -> None:
-    """By payload and subject, some or so many; the message says what there is."""
+def test_pushed_items_can_be_asserted(hr: Rehearsal) -> None:
+    """By payload and subject, at least one or an exact number. The message lists the actual
+    items."""
     hr.push("mail", {"to": "ann"}, subject="ann")
     hr.push("mail", {"to": "bob"}, delay="1h")
     assert [item.subject for item in hr.assert_pushed("mail")] == ["ann", None]
@@ -23,8 +24,8 @@ def test_what_was_pushed_can_be_asserted(hr: Rehearsal) -> None:
         hr.assert_pushed("mail", {"to": "ann"}, times=2)
 
 
-def test_drain_handles_what_is_due_and_what_comes_of_it(hr: Rehearsal) -> None:
-    """As a worker would: failures are retried when their time has come."""
+def test_drain_handles_due_items_and_their_follow_ups(hr: Rehearsal) -> None:
+    """As a worker would. Failures are retried when their time has come."""
     seen: list[str] = []
 
     def first(item: Item) -> None:
@@ -36,7 +37,7 @@ def test_drain_handles_what_is_due_and_what_comes_of_it(hr: Rehearsal) -> None:
             raise ValueError("not yet")
         seen.append(f"{item.payload}!")
 
-    hr.queue("second", reject_delay=60)
+    hr.queues.create("second", reject_delay=60, exist_ok=True)
     hr.push("first", "a")
     hr.push("first", "later", delay=100)
     done = hr.drain({"first": first, "second": second})
@@ -67,7 +68,7 @@ def test_drain_runs_the_tasks_of_an_app(hr: Rehearsal) -> None:
     assert sorted(sent) == ["BOB", "ann"]
 
 
-def test_drain_does_not_go_on_for_ever(hr: Rehearsal) -> None:
+def test_drain_is_bounded(hr: Rehearsal) -> None:
     hr.push("q", 1)
     with pytest.raises(InvalidOption, match="for ever"):
         hr.drain({"q": lambda item: Reschedule(delay=0)}, limit=5)
@@ -83,8 +84,8 @@ def test_one_at_a_time(hr: Rehearsal) -> None:
     assert hr.run_one("q", lambda item: None) is None
 
 
-def test_a_crash_can_be_ordered(hr: Rehearsal) -> None:
-    """After a claim the item is out until its lease ends; then it comes again."""
+def test_a_crash_on_demand(hr: Rehearsal) -> None:
+    """After a claim the item is in flight until its lease ends. Then it is claimable again."""
     hr.push("q", "x")
     seen: list[int] = []
     with hr.crash_after("claim"):

@@ -1,48 +1,56 @@
 """Functions as tasks."""
 
 import asyncio
+import re
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workshop import Gate, Shop, Signal, heard
+from worker_fixtures import Gate, Signal, WorkerEnv, events_of, until
 
 import headrace
-from headrace.errors import InvalidBody, InvalidOption, NotConnected
-from headrace.model.queues import Backoff
+from headrace.client._sync.client import Client
+from headrace.errors import InvalidBody, InvalidInput, InvalidOption, NotConnected, QueueFull
+from headrace.model.query.key_values import KeyValues
+from headrace.model.queues.settings import Backoff
 from headrace.worker import (
     App,
     Complete,
     Drop,
+    Kill,
+    Reject,
     Reschedule,
     Task,
     current_context,
     current_item,
-    register_worker,
+    start_worker,
 )
 from headrace.worker.items import item_of
 
 
 @pytest.fixture
-def app(shop: Shop) -> App:
-    shop.name = "mail"
-    shop.create(reject_delay=60)
-    return App(client=shop.hr)
+def app(env: WorkerEnv) -> App:
+    env.name = "mail"
+    env.create(reject_delay=60)
+    return App(client=env.hr)
 
 
-def worked(shop: Shop, app: App, push: Any, *, handler: Any = None) -> Any:
-    """Let a worker run one pushed call; what it told of it."""
-    worker = shop.work(handler or app.handler("mail"))
-    data = heard(worker, "data")
+def worked(env: WorkerEnv, app: App, push: Any, *, handler: Any = None) -> Any:
+    """Let a worker run one pushed call. Return its event."""
+    worker = env.work(handler or app.handler("mail"))
+    data = events_of(worker, "data")
     push()
     [done] = data.wait()
     worker.stop()
     return done
 
 
-def test_a_task_is_called_here_and_pushed_there(shop: Shop, app: App) -> None:
+def test_a_task_is_called_here_and_pushed_there(env: WorkerEnv, app: App) -> None:
     seen = Signal()
 
     @app.task(queue="mail")
@@ -54,13 +62,13 @@ def test_a_task_is_called_here_and_pushed_there(shop: Shop, app: App) -> None:
     assert (send("ann"), send.__name__, send.__doc__) == ("ANN", "send", "Send a letter.")
     assert isinstance(send, Task)
     assert repr(send) == "<Task 'send' of queue 'mail'>"
-    done = worked(shop, app, lambda: send.push("bob", text="hi"))
+    done = worked(env, app, lambda: send.push("bob", text="hi"))
     assert seen.seen == [("ann", "hello"), ("bob", "hi")]
     assert done.item.payload == {"task": "send", "args": ["bob"], "kwargs": {"text": "hi"}}
     assert done.settled.state == "completed"
 
 
-def test_a_coroutine_function_runs_on_the_workers_loop(shop: Shop, app: App) -> None:
+def test_a_coroutine_function_runs_on_the_workers_loop(env: WorkerEnv, app: App) -> None:
     seen = Signal()
 
     @app.task(queue="mail")
@@ -69,12 +77,12 @@ def test_a_coroutine_function_runs_on_the_workers_loop(shop: Shop, app: App) -> 
         seen(to)
 
     asyncio.run(send("here"))
-    worked(shop, app, lambda: send.push("there"))
+    worked(env, app, lambda: send.push("there"))
     assert seen.seen == ["here", "there"]
 
 
-def test_both_kinds_in_one_queue(shop: Shop, app: App) -> None:
-    """Functions run beside coroutines, and do not hold them up."""
+def test_both_kinds_in_one_queue(env: WorkerEnv, app: App) -> None:
+    """Functions run beside coroutines, and do not block them."""
     gate, seen = Gate(), Signal()
 
     @app.task(queue="mail")
@@ -85,7 +93,7 @@ def test_both_kinds_in_one_queue(shop: Shop, app: App) -> None:
     async def quick(n: int) -> None:
         seen(n)
 
-    shop.workers += app.work(queues={"mail": 40})
+    env.workers += app.work(queues={"mail": 40})
     for n in range(30):
         slow.push(n)
     quick.push(1)
@@ -94,19 +102,19 @@ def test_both_kinds_in_one_queue(shop: Shop, app: App) -> None:
     gate.open()
 
 
-def test_the_plain_handler_runs_coroutines_too(shop: Shop, app: App) -> None:
+def test_the_plain_handler_runs_coroutines_too(env: WorkerEnv, app: App) -> None:
     seen = Signal()
 
     @app.task(queue="mail")
     async def send(to: str) -> None:
         seen(to)
 
-    worked(shop, app, lambda: send.push("there"), handler=app.handle)
+    worked(env, app, lambda: send.push("there"), handler=app.handle)
     assert seen.seen == ["there"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_task_may_return_an_outcome(shop: Shop, app: App, is_async: bool) -> None:
+def test_a_task_may_return_an_outcome(env: WorkerEnv, app: App, is_async: bool) -> None:
     def later(n: int) -> Any:
         return Reschedule(delay=60) if n else Drop
 
@@ -114,18 +122,18 @@ def test_a_task_may_return_an_outcome(shop: Shop, app: App, is_async: bool) -> N
         return later(n)
 
     task = app.task(queue="mail", name="later")(alater if is_async else later)
-    assert worked(shop, app, lambda: task.push(1)).settled.state == "planned"
-    assert worked(shop, app, lambda: task.push(0)).settled.state == "dropped"
+    assert worked(env, app, lambda: task.push(1)).settled.state == "planned"
+    assert worked(env, app, lambda: task.push(0)).settled.state == "dropped"
 
 
 @pytest.mark.parametrize("value", [False, 0, "text", [1], ValueError("as a value")], ids=repr)
-def test_any_other_value_is_the_tasks_own_affair(shop: Shop, app: App, value: Any) -> None:
+def test_any_other_return_value_is_ignored(env: WorkerEnv, app: App, value: Any) -> None:
     task = app.task(queue="mail", name="t")(lambda: value)
-    assert worked(shop, app, task.push).settled.state == "completed"
+    assert worked(env, app, task.push).settled.state == "completed"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_a_task_raises_rejects_it(shop: Shop, app: App, is_async: bool) -> None:
+def test_an_exception_rejects_a_task(env: WorkerEnv, app: App, is_async: bool) -> None:
     def bad() -> None:
         raise LookupError("nobody")
 
@@ -133,13 +141,13 @@ def test_what_a_task_raises_rejects_it(shop: Shop, app: App, is_async: bool) -> 
         bad()
 
     task = app.task(queue="mail", name="bad")(abad if is_async else bad)
-    worker = shop.work(app.handler("mail"))
-    errors = heard(worker, "error")
+    worker = env.work(app.handler("mail"))
+    errors = events_of(worker, "error")
     task.push()
     [trouble] = errors.wait()
     assert (trouble.doing, type(trouble.error)) == ("handle", LookupError)
     worker.stop()
-    [error] = shop.errors()
+    [error] = env.errors()
     assert (error.failure.type, error.failure.message) == ("LookupError", "nobody")
     assert "in bad" in error.failure.traceback
 
@@ -158,18 +166,18 @@ def test_what_a_task_raises_rejects_it(shop: Shop, app: App, is_async: bool) -> 
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_no_retry_would_mend_is_dead(
-    shop: Shop, app: App, payload: Any, type: str, words: str, is_async: bool
+def test_a_call_that_no_retry_can_fix_dies(
+    env: WorkerEnv, app: App, payload: Any, type: str, words: str, is_async: bool
 ) -> None:
-    """With a failure that says what is wrong; the worker goes on."""
+    """With a failure that says what is wrong. The worker continues."""
 
     @app.task(queue="mail")
     def send(to: str) -> None: ...
 
     handler = app.ahandle if is_async else app.handle
-    done = worked(shop, app, lambda: shop.push(payload), handler=handler)
+    done = worked(env, app, lambda: env.push(payload), handler=handler)
     assert done.settled.state == "dead"
-    [dead] = shop.dead()
+    [dead] = env.dead()
     failure = item_of(dead.item).last_error
     assert failure is not None
     assert failure.type == type
@@ -181,46 +189,87 @@ def test_a_wrong_call_is_raised_where_it_is_made(app: App) -> None:
     def send(to: str) -> None: ...
 
     with pytest.raises(TypeError, match="missing a required argument: 'to'"):
-        send.push()  # type: ignore[call-arg]
+        send.push()
     with pytest.raises(InvalidBody) as caught:
-        send.push({1, 2})  # type: ignore[arg-type]
+        send.push({1, 2})
     assert caught.value.path == "$.args[0]"
 
 
-def test_options_of_a_task_and_of_one_push(shop: Shop, app: App) -> None:
-    @app.task(queue="mail", retry=7, subject=lambda to: f"to-{to}", priority=3, timeout=9, delay=60)
+def test_options_of_a_task_and_of_one_push(env: WorkerEnv, app: App) -> None:
+    @app.task(
+        queue="mail", max_attempts=7, subject=lambda to: f"to-{to}", priority=3, lease=9, delay=60
+    )
     def send(to: str) -> None: ...
 
-    first = shop.item(send.push("ann"))
+    first = env.item(send.push("ann"))
     assert (first.subject, first.priority, first.state) == ("to-ann", 3, 0)
-    assert first.overrides == '{"max_attempts":7,"timeout":9.0}'
+    assert first.overrides == '{"max_attempts":7,"lease":9.0}'
     assert send.push("ann") == first.id
     other = send.options(
-        subject="x", priority=0, delay=0, headers={"h": "v"}, retry=-1, timeout=1
+        subject="x", priority=0, delay=0, headers={"h": "v"}, max_attempts=-1, lease=1
     ).push("ann")
-    second = shop.item(other)
+    second = env.item(other)
     assert (second.subject, second.priority, second.state) == ("x", 0, 1)
-    assert (second.headers, second.overrides) == ('{"h":"v"}', '{"max_attempts":-1,"timeout":1.0}')
+    assert (second.headers, second.overrides) == ('{"h":"v"}', '{"max_attempts":-1,"lease":1.0}')
 
 
-def test_a_push_in_a_transaction(shop: Shop, app: App) -> None:
+def test_a_task_of_a_channel(env: WorkerEnv, app: App) -> None:
+    """The channel is fixed, made of the arguments, or given with one push."""
+
+    @app.task(queue="mail", channel=lambda to: {"to": to})
+    def send(to: str) -> None: ...
+
+    @app.task(queue="mail", channel={"kind": "report"})
+    def report() -> None: ...
+
+    channels = [
+        KeyValues.read(env.item(id).key_values)
+        for id in (send.push("ann"), report.push(), send.options(channel={"x": 1}).push("bob"))
+    ]
+    assert channels == [
+        KeyValues.of({"to": "ann"}),
+        KeyValues.of({"kind": "report"}),
+        KeyValues.of({"x": 1}),
+    ]
+
+
+def test_a_task_of_a_full_queue_is_refused(env: WorkerEnv, app: App) -> None:
+    env.hr.queues.create("mail", exist_ok=True, max_items=1)
+
+    @app.task(queue="mail")
+    def send() -> None: ...
+
+    send.push()
+    with pytest.raises(QueueFull):
+        send.push()
+
+
+def test_a_push_in_a_transaction(env: WorkerEnv, app: App) -> None:
     @app.task(queue="mail")
     def send(to: str) -> None: ...
 
     def fail() -> None:
-        with shop.hr.transaction() as tx:
+        with env.hr.transaction() as tx:
             send.options(using=tx).push("ann")
             raise LookupError("no")
 
     with pytest.raises(LookupError):
         fail()
-    assert shop.counts.total == 0
-    with shop.hr.transaction() as tx:
+    assert env.counts.total == 0
+    with env.hr.transaction() as tx:
         send.options(using=tx).push("ann")
-    assert shop.counts.total == 1
+    assert env.counts.total == 1
 
 
-def test_a_push_that_follows_an_outcome(shop: Shop, app: App) -> None:
+def test_a_push_with_a_session_of_ones_own_names_using(app: App) -> None:
+    @app.task(queue="mail")
+    def send() -> None: ...
+
+    with pytest.raises(InvalidOption, match=r"pass hr\.using\(it\)"):
+        send.options(using=object()).push()
+
+
+def test_a_push_that_follows_an_outcome(env: WorkerEnv, app: App) -> None:
     seen = Signal()
 
     @app.task(queue="mail")
@@ -231,7 +280,7 @@ def test_a_push_that_follows_an_outcome(shop: Shop, app: App) -> None:
     def first(n: int) -> Any:
         return Complete(then=[second.options(priority=5).as_push(n + 1)])
 
-    shop.workers += app.work()
+    env.workers += app.work()
     first.push(1)
     assert seen.wait() == [2]
 
@@ -240,35 +289,36 @@ def test_a_push_that_follows_an_outcome(shop: Shop, app: App) -> None:
     ("backoff", "wait"),
     [
         (Backoff(first=7, jitter=0), 7_000),
+        (Backoff(first="7s", longest="1h", jitter=0), 7_000),
         (lambda item, error: 10 * item.attempts, 10_000),
         (lambda item, error: None, 60_000),
         (lambda item, error: 1 / 0, 60_000),
         (None, 60_000),
     ],
 )
-def test_a_tasks_own_backoff(shop: Shop, app: App, backoff: Any, wait: int) -> None:
+def test_a_tasks_own_backoff(env: WorkerEnv, app: App, backoff: Any, wait: int) -> None:
     @app.task(queue="mail", backoff=backoff)
     def bad() -> None:
         raise ValueError("x")
 
-    done = worked(shop, app, bad.push)
-    item = shop.item(done.item.id)
+    done = worked(env, app, bad.push)
+    item = env.item(done.item.id)
     assert item.next_execution - item.last_iteration == wait
-    assert shop.errors()[0].failure.type == "ValueError"
+    assert env.errors()[0].failure.type == "ValueError"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_task_can_see_its_item(shop: Shop, app: App, is_async: bool) -> None:
+def test_a_task_can_see_its_item(env: WorkerEnv, app: App, is_async: bool) -> None:
     seen = Signal()
 
     @app.task(queue="mail")
-    def look() -> None:
+    def inspect() -> None:
         item, context = current_item(), current_context()
         assert item is not None
         assert context is not None
-        seen((item.attempts, context.client is shop.hr))
+        seen((item.attempts, context.client is env.hr))
 
-    worked(shop, app, look.push, handler=app.ahandle if is_async else app.handle)
+    worked(env, app, inspect.push, handler=app.ahandle if is_async else app.handle)
     assert seen.seen == [(1, True)]
     assert (current_item(), current_context()) == (None, None)
 
@@ -285,10 +335,10 @@ def test_names_are_unique_and_can_be_chosen(app: App) -> None:
     with pytest.raises(InvalidOption, match="another name="):
         app.task(queue="mail", name="post")(lambda: None)
     with pytest.raises(InvalidOption):
-        app.task(queue="mail", retry=0)
+        app.task(queue="mail", max_attempts=0)
 
 
-def test_an_app_needs_a_client(url: str, shop: Shop) -> None:
+def test_an_app_needs_a_client(url: str, env: WorkerEnv) -> None:
     """Its own, by URL; or one that it is bound to."""
     app = App()
 
@@ -297,20 +347,20 @@ def test_an_app_needs_a_client(url: str, shop: Shop) -> None:
 
     with pytest.raises(NotConnected, match=r"App\(url\)"):
         send.push()
-    app.bind(shop.hr)
-    shop.name = "mail"
+    app.bind(env.hr)
+    env.name = "mail"
     send.push()
     own = App(url)
     own.task(queue="mail", name="send")(lambda: None).push()
-    assert shop.counts.pending == 2
+    assert env.counts.pending == 2
     assert own.client is own.client
     client = own.client
-    assert isinstance(client, headrace.client.clients.Client)
+    assert isinstance(client, Client)
     client.close()
 
 
-def test_async_apps(url: str, shop: Shop) -> None:
-    shop.name = "mail"
+def test_async_apps(url: str, env: WorkerEnv) -> None:
+    env.name = "mail"
     app = App()
 
     @app.task(queue="mail")
@@ -320,14 +370,14 @@ def test_async_apps(url: str, shop: Shop) -> None:
     async def main() -> None:
         global seen
         seen = asyncio.Queue()
-        app.bind(shop.hr)
+        app.bind(env.hr)
         await send.apush(1)
         async with await headrace.aconnect(url) as hr:
             app.bind(hr)
             with pytest.raises(InvalidOption, match="await apush"):
                 send.push(2)
             await send.apush(2)
-            async with register_worker(hr, "mail", app.handler("mail")):
+            async with start_worker(hr, "mail", app.handler("mail")):
                 assert [await seen.get(), await seen.get()] == [1, 2]
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -340,7 +390,7 @@ from headrace.worker import App
 
 app = App()
 
-@app.task(queue="mail", retry=3)
+@app.task(queue="mail", max_attempts=3)
 def send(to: str, *, text: str = "") -> int:
     return 1
 
@@ -387,3 +437,210 @@ def test_type_checkers_know_the_signature_of_push(tmp_path: Path) -> None:
     assert '"txt"' in errors[1]
     assert '"to"' in errors[2]
     assert '"to"' in errors[3]
+
+
+def test_a_wrong_call_names_the_task(app: App) -> None:
+    @app.task(queue="mail")
+    def send(to: str, *, text: str = "hello") -> None: ...
+
+    with pytest.raises(TypeError) as caught:
+        send.push()  # type: ignore[call-arg]
+    assert str(caught.value) == (
+        "task 'send' cannot be called so: missing a required argument: 'to'. "
+        "Its signature is send(to: str, *, text: str = 'hello') -> None."
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("max_attempts", -3, "max_attempts is -3: use 1 or more, or -1 for no limit."),
+        ("max_attempts", "3", "max_attempts is '3': use 1 or more, or -1 for no limit."),
+        ("subject", "fixed", "subject is 'fixed': use a function"),
+        ("backoff", 5, "backoff is 5: use Backoff"),
+        ("priority", "high", "priority is 'high': use a whole number"),
+        ("lease", -1, "lease is -1: use a timedelta"),
+        ("delay", "soon", "delay is 'soon': use a timedelta"),
+        ("channel", "ann", "channel: "),
+    ],
+)
+def test_a_wrong_option_is_refused_where_the_task_is_defined(
+    app: App, option: str, value: Any, message: str
+) -> None:
+    options: dict[str, Any] = {option: value}
+    with pytest.raises(InvalidInput) as caught:
+        app.task(queue="mail", **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_wrong_option_of_one_push_is_refused_where_it_is_given(app: App) -> None:
+    task = app.task(queue="mail", name="t")(lambda: None)
+    with pytest.raises(InvalidOption, match="lease is 0"):
+        task.options(lease=0)
+
+
+def test_only_a_function_can_be_a_task(app: App) -> None:
+    with pytest.raises(InvalidOption, match="5 cannot be a task"):
+        app.task(queue="mail")(5)  # type: ignore[arg-type]
+
+
+def test_an_item_that_dies_without_a_traceback_is_logged(
+    env: WorkerEnv, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that rejects every item must not look idle."""
+    worked(env, app, lambda: env.hr.push("mail", {"to": "ann"}))
+    [record] = [each for each in caplog.records if each.name == "headrace.worker"]
+    assert record.levelname == "ERROR"
+    assert (record.queue, record.action) == ("mail", "dead")
+    assert re.fullmatch(
+        r"mail: item \d+ is dead, claimed once: NotATask: the payload is not the call of a task: "
+        r"push with the task's own push\(...\); see `headrace dead ls mail`",
+        record.getMessage(),
+    )
+
+
+def test_the_last_attempt_of_an_item_is_logged(
+    env: WorkerEnv, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = app.task(queue="mail", name="t", max_attempts=1)(lambda: Reject("no such address"))
+    worked(env, app, task.push)
+    [record] = [each for each in caplog.records if each.name == "headrace.worker"]
+    assert "is dead, claimed once: Rejected: no such address; see" in record.getMessage()
+
+
+def test_the_log_names_the_queue_that_gets_dead_items(
+    env: WorkerEnv, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    env.hr.queue("mail").update(dead_to=["graveyard"])
+    task = app.task(queue="mail", name="t")(lambda: Kill(None))
+    worked(env, app, task.push)
+    [record] = [each for each in caplog.records if each.name == "headrace.worker"]
+    assert record.getMessage().endswith("no reason was given; a copy of it is in queue graveyard")
+
+
+def test_a_decorator_without_options_says_what_is_missing(app: App) -> None:
+    def send(to: str) -> None: ...
+
+    for wrong in (lambda: app.task(send), lambda: app.task("mail")):  # type: ignore[call-arg, arg-type]
+        with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'queue'"):
+            wrong()
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'source'"):
+        app.pipeline(send)  # type: ignore[call-arg, arg-type]
+    with pytest.raises(TypeError, match=r"keyword arguments only, not 'send': write name='send'"):
+        app.task("send", queue="mail")  # type: ignore[arg-type]
+
+
+def test_a_task_has_a_name_and_known_arguments(app: App) -> None:
+    with pytest.raises(InvalidOption, match="has no name of its own: give one with name="):
+        app.task(queue="mail")(lambda: None)
+    with pytest.raises(InvalidOption, match="has no name of its own"):
+        app.pipeline(source="in")(lambda body: body)
+    with pytest.raises(InvalidOption, match="name is 5: use text"):
+        app.task(queue="mail", name=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="its arguments are not known"):
+        app.task(queue="mail")(dict)
+
+
+def test_a_function_that_makes_a_subject_and_fails_is_named(app: App) -> None:
+    task = app.task(queue="mail", name="t", subject=lambda: "s")(lambda to: None)
+    with pytest.raises(TypeError) as caught:
+        task.push("ann")
+    assert caught.value.__notes__ == ["raised by subject= of task 't'"]
+
+
+def test_an_app_is_bound_to_clients_only(env: WorkerEnv) -> None:
+    with pytest.raises(InvalidOption, match=r"a client is given as App\(client=...\)"):
+        App(env.hr)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="client is 'memory://'"):
+        App(client="memory://")  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="client is None"):
+        App().bind(None)  # type: ignore[arg-type]
+
+
+def test_the_queues_of_an_apps_workers(
+    env: WorkerEnv, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One without a task of the app may be meant: dead items may have been moved there."""
+    app.task(queue="mail", name="t")(lambda: None)
+    with pytest.raises(InvalidOption, match=r"give each with its concurrency, as in {'mail': 4}"):
+        app.work(queues=["mail"])  # type: ignore[arg-type]
+    env.workers += app.work(queues={"mial": 1})
+    assert "mial: no task of this app is in this queue: its queues are mail" in caplog.text
+
+
+def test_a_task_is_no_handler(env: WorkerEnv, app: App) -> None:
+    task = app.task(queue="mail", name="t")(lambda: None)
+    with pytest.raises(InvalidOption, match=r"a handler gets items; start its app with app.work"):
+        env.hr.start_worker("mail", task)
+
+
+def push_concurrently(push: Callable[[int], Any], count: int) -> None:
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(push, range(count)))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_concurrent_pushes_of_a_task_share_transactions(
+    url: str, env: WorkerEnv, app: App, is_async: bool
+) -> None:
+    """As those of a client do: 32 callers need few transactions, not 32."""
+    task = app.task(queue="mail", name="t")(lambda n: None)
+    if is_async:
+        ids = asyncio.run(asyncio.wait_for(_push_in_coroutines(url, task), 20))
+        assert len(set(ids)) == 32
+        return
+    gate = env.interceptor.stop_next("queues.push")
+    first = threading.Thread(target=task.push, args=(-1,))
+    first.start()
+    gate.arrived.wait()
+    before = len(env.interceptor.ran["queues.push"].seen)
+    others = threading.Thread(target=push_concurrently, args=(task.push, 32))
+    others.start()
+    until(lambda: len(env.hr._pushes._waiting) == 32, "32 callers")
+    gate.open()
+    first.join()
+    others.join()
+    # The first one, and one for all that came meanwhile.
+    assert len(env.interceptor.ran["queues.push"].seen) - before == 2
+    assert env.counts.pending == 33
+
+
+async def _push_in_coroutines(url: str, task: Task[..., Any]) -> list[int]:
+    async with await headrace.aconnect(url) as hr:
+        flush, flushes = hr._pushes._flush, []
+
+        async def counted(calls: Any, since: Any) -> Any:
+            flushes.append(len(calls))
+            await asyncio.sleep(0)
+            return await flush(calls, since)
+
+        hr._pushes._flush = counted
+        ids = await asyncio.gather(*(task.options(using=hr).apush(n) for n in range(32)))
+        assert sum(flushes) == 32
+        assert len(flushes) <= 3
+        return ids
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "chunk"),
+    [
+        ({"concurrency": 3}, {}, 3),
+        ({}, {"concurrency": 7}, 7),
+        ({"chunk": 5}, {"concurrency": 7}, 5),
+        ({}, {"concurrency": 7, "chunk": 2}, 2),
+    ],
+)
+def test_the_chunk_of_an_app_follows_the_concurrency(
+    env: WorkerEnv, app: App, settings: Any, options: Any, chunk: int
+) -> None:
+    """Unless the queue's was set."""
+    app.task(queue="mail", name="t")(lambda: None)
+    env.hr.queue("mail").update(**settings)
+    if "chunk" in options:
+        env.work(app.handler("mail"), **options)
+    else:
+        env.workers += app.work(queues={"mail": options.get("concurrency")})
+    [worker] = env.workers
+    prefetcher = worker._engine.prefetcher
+    until(lambda: prefetcher.settings.version, "the settings of the queue")
+    assert prefetcher.settings.chunk == chunk

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from workshop import PATIENCE, Gate, Shop, Signal, until
+from worker_fixtures import PATIENCE, Gate, Signal, WorkerEnv, until
 
 import headrace
-from headrace.errors import InvalidOption, RegisterWorkerError
+from headrace.errors import InvalidOption, WorkerExists
 from headrace.worker import (
     AsyncWorker,
     Item,
     Worker,
     aclose_workers,
     close_workers,
-    register_worker,
+    start_worker,
 )
 
 
@@ -40,14 +40,14 @@ def run(url: str, story: Callable[[headrace.AsyncHeadrace], Awaitable[None]]) ->
 
 
 async def has_done(worker: AsyncWorker, count: int) -> None:
-    """Wait for the worker to know: the store does before."""
+    """Wait for the worker to know. The store knows earlier."""
     async with asyncio.timeout(PATIENCE):
         while worker.done < count:
             await asyncio.sleep(0.001)
     assert worker.done == count
 
 
-def test_coroutines_run_on_the_loop_and_functions_in_threads(shop: Shop, url: str) -> None:
+def test_coroutines_run_on_the_loop_and_functions_in_threads(env: WorkerEnv, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         here, threads = asyncio.get_running_loop(), []
         both: asyncio.Queue[Any] = asyncio.Queue()
@@ -59,12 +59,12 @@ def test_coroutines_run_on_the_loop_and_functions_in_threads(shop: Shop, url: st
             threads.append(threading.current_thread())
             here.call_soon_threadsafe(both.put_nowait, "thread")
 
-        first = register_worker(hr, "q", handle)
-        second = register_worker(hr, "other", plain)
-        shop.push(1)
+        first = start_worker(hr, "q", handle)
+        second = start_worker(hr, "other", plain)
+        env.push(1)
         assert await both.get() is True
-        shop.name = "other"
-        shop.push(1)
+        env.name = "other"
+        env.push(1)
         assert await both.get() == "thread"
         assert threads[0] is not threading.current_thread()
         await first.stop()
@@ -74,15 +74,15 @@ def test_coroutines_run_on_the_loop_and_functions_in_threads(shop: Shop, url: st
     run(url, story)
 
 
-def test_as_many_at_once_as_was_asked_for(shop: Shop, url: str) -> None:
+def test_concurrency_is_respected(env: WorkerEnv, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         barrier = asyncio.Barrier(5)
 
         async def handle(item: Item) -> None:
             await barrier.wait()
 
-        worker = register_worker(hr, "q", handle, concurrency=5)
-        shop.push(*range(10))
+        worker = start_worker(hr, "q", handle, concurrency=5)
+        env.push(*range(10))
         while worker.done < 10:
             await asyncio.sleep(0.001)
         await worker.stop()
@@ -91,7 +91,7 @@ def test_as_many_at_once_as_was_asked_for(shop: Shop, url: str) -> None:
     run(url, story)
 
 
-def test_events_come_on_the_loop(shop: Shop, url: str) -> None:
+def test_events_come_on_the_loop(env: WorkerEnv, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         here = threading.current_thread()
         heard: asyncio.Queue[Any] = asyncio.Queue()
@@ -104,22 +104,22 @@ def test_events_come_on_the_loop(shop: Shop, url: str) -> None:
 
         async def handle(item: Item) -> None: ...
 
-        async with register_worker(hr, "q", handle) as worker:
+        async with start_worker(hr, "q", handle) as worker:
             worker.on("data", on_data)
             worker.on("state", on_state)
-            shop.push(1)
+            env.push(1)
             assert await heard.get() == ("data", True)
-            worker.pause()
+            await worker.pause()
             assert await heard.get() == ("paused", True)
-            worker.resume()
+            await worker.resume()
             assert await heard.get() == ("running", True)
         assert await worker.join(1)
 
     run(url, story)
 
 
-def test_a_blocked_loop_loses_no_claim(shop: Shop, url: str) -> None:
-    """Nor does it keep the settles of others from going out."""
+def test_a_blocked_loop_loses_no_claim(env: WorkerEnv, url: str) -> None:
+    """Nor does it delay the outcomes of other handlers."""
 
     async def story(hr: headrace.AsyncHeadrace) -> None:
         settled = Signal()
@@ -127,21 +127,21 @@ def test_a_blocked_loop_loses_no_claim(shop: Shop, url: str) -> None:
         async def handle(item: Item) -> None:
             if item.payload == "first":
                 return
-            until(lambda: shop.counts.active == 1, "the first item to be settled")
+            until(lambda: env.counts.active == 1, "the first item to be settled")
             gate.arrived.wait(3)
 
         gate = Gate()
         store: Any = hr._store
-        extend = store.extend_items
+        extend = store.queues.extend
 
         def extending(*args: Any) -> Any:
             gate.arrived()
             return extend(*args)
 
-        store.extend_items = extending
-        worker = register_worker(hr, "q", handle, chunk=2, lease=0.15)
+        store.queues.extend = extending
+        worker = start_worker(hr, "q", handle, chunk=2, lease=0.15)
         worker.on("data", settled)
-        shop.push("first", "stuck")
+        env.push("first", "stuck")
         while len(settled.seen) < 2:
             await asyncio.sleep(0.001)
         await worker.stop()
@@ -150,7 +150,7 @@ def test_a_blocked_loop_loses_no_claim(shop: Shop, url: str) -> None:
     run(url, story)
 
 
-def test_grace_is_over_for_a_coroutine(shop: Shop, url: str) -> None:
+def test_grace_is_over_for_a_coroutine(env: WorkerEnv, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         begun, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -162,18 +162,18 @@ def test_grace_is_over_for_a_coroutine(shop: Shop, url: str) -> None:
                 cancelled.set()
                 raise
 
-        worker = register_worker(hr, "q", handle)
-        shop.push(1)
+        worker = start_worker(hr, "q", handle)
+        env.push(1)
         await begun.wait()
         await worker.stop(0.01)
         await cancelled.wait()
-        item = shop.item(1)
+        item = env.item(1)
         assert (item.state, item.attempts) == (1, 0)
 
     run(url, story)
 
 
-def test_kill_leaves_coroutines_to_themselves(shop: Shop, url: str) -> None:
+def test_kill_does_not_end_coroutines(env: WorkerEnv, url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
         begun, go = asyncio.Event(), asyncio.Event()
 
@@ -181,20 +181,20 @@ def test_kill_leaves_coroutines_to_themselves(shop: Shop, url: str) -> None:
             begun.set()
             await go.wait()
 
-        worker = register_worker(hr, "q", handle, chunk=2)
-        shop.push(1, 2)
+        worker = start_worker(hr, "q", handle, chunk=2)
+        env.push(1, 2)
         await begun.wait()
         await worker.kill()
-        assert (worker.status, shop.counts.active, shop.counts.pending) == ("stopped", 1, 1)
+        assert (worker.status, env.counts.active, env.counts.pending) == ("stopped", 1, 1)
         go.set()
         await has_done(worker, 1)
-        assert shop.counts.active == 0
+        assert env.counts.active == 0
 
     run(url, story)
 
 
-def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None:
-    """Handlers that were cancelled with it did not fail: their items are handed back."""
+def test_a_worker_ends_with_its_loop(env: WorkerEnv, url: str) -> None:
+    """Handlers that were cancelled with it did not fail: their items are released."""
     workers: list[AsyncWorker] = []
     clients: list[headrace.AsyncHeadrace] = []
 
@@ -207,33 +207,33 @@ def test_a_loop_that_ends_takes_its_worker_with_it(shop: Shop, url: str) -> None
             begun.set()
             await asyncio.sleep(PATIENCE)
 
-        workers.append(register_worker(hr, "q", handle, chunk=1))
-        shop.push(1)
+        workers.append(start_worker(hr, "q", handle, chunk=1))
+        env.push(1)
         await begun.wait()
 
     asyncio.run(main())
     [worker] = workers
     until(lambda: worker.status == "stopped", "the worker to notice")
-    until(lambda: not shop.counts.active, "everything to be handed back")
-    assert shop.item(1).attempts == 0
+    until(lambda: not env.counts.active, "everything to be handed back")
+    assert env.item(1).attempts == 0
     assert worker.failed == 0
     close_workers(clients[0])
     clients[0]._store.close()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_coroutine_can_stop_its_own_worker(shop: Shop, url: str, how: str) -> None:
+def test_a_coroutine_can_stop_its_own_worker(env: WorkerEnv, url: str, how: str) -> None:
     """It does not wait for itself."""
 
     async def story(hr: headrace.AsyncHeadrace) -> None:
         async def handle(item: Item) -> None:
             await getattr(worker, how)()
 
-        worker = register_worker(hr, "q", handle)
-        shop.push(1)
+        worker = start_worker(hr, "q", handle)
+        env.push(1)
         assert await worker.join(PATIENCE)
         await has_done(worker, 1)
-        assert shop.counts.active == 0
+        assert env.counts.active == 0
 
     run(url, story)
 
@@ -241,15 +241,15 @@ def test_a_coroutine_can_stop_its_own_worker(shop: Shop, url: str, how: str) -> 
 def test_an_async_worker_needs_a_loop(url: str) -> None:
     hr = asyncio.run(headrace.aconnect(url))
     with pytest.raises(InvalidOption, match="in a coroutine"):
-        register_worker(hr, "q", print)
+        start_worker(hr, "q", print)
     asyncio.run(hr.close())
 
 
 def test_one_registration_here_too(url: str) -> None:
     async def story(hr: headrace.AsyncHeadrace) -> None:
-        register_worker(hr, "q", print)
-        with pytest.raises(RegisterWorkerError):
-            register_worker(hr, "q", print)
+        start_worker(hr, "q", print)
+        with pytest.raises(WorkerExists):
+            start_worker(hr, "q", print)
 
     run(url, story)
 
@@ -269,4 +269,4 @@ def test_both_kinds_have_the_same_methods() -> None:
         )
         assert ours[name].__doc__ == theirs[name].__doc__ is not None
     awaited = {name for name in theirs if inspect.iscoroutinefunction(theirs[name])}
-    assert awaited == {"stop", "kill", "join"}
+    assert awaited == {"pause", "resume", "stop", "kill", "join"}

@@ -1,9 +1,9 @@
-"""A database that goes away under a worker, and comes back."""
+"""A database that goes away under a worker, and returns."""
 
 from collections.abc import Iterator
 
 import pytest
-from workshop import Gate, Shop, Signal, heard
+from worker_fixtures import Gate, Signal, WorkerEnv, events_of
 
 from headrace.testing.postgres import PrivatePostgres
 
@@ -16,18 +16,18 @@ def server() -> Iterator[PrivatePostgres]:
 
 
 @pytest.fixture
-def shop(server: PrivatePostgres) -> Iterator[Shop]:
+def env(server: PrivatePostgres) -> Iterator[WorkerEnv]:
     """With little patience, so that the worker hears of the failure."""
-    shop = Shop(server.url, patience=0.2)
-    yield shop
-    shop.close()
+    env = WorkerEnv(server.url, patience=0.2)
+    yield env
+    env.close()
 
 
 @pytest.mark.parametrize("immediately", [False, True])
-def test_a_worker_goes_on_after_a_restart_of_its_database(
-    server: PrivatePostgres, shop: Shop, immediately: bool
+def test_a_worker_continues_after_a_restart_of_its_database(
+    server: PrivatePostgres, env: WorkerEnv, immediately: bool
 ) -> None:
-    """What ran meanwhile is settled then, and new items come: it is not deaf."""
+    """Items that ran meanwhile are settled then, and new items are handled."""
     gate, seen = Gate(), Signal()
 
     def handle(item: object) -> None:
@@ -35,19 +35,19 @@ def test_a_worker_goes_on_after_a_restart_of_its_database(
             gate()
         seen(item)
 
-    worker = shop.work(handle, lease=60)
-    data, errors = heard(worker, "data"), heard(worker, "error")
-    shop.push("before", "during")
+    worker = env.work(handle, lease=60)
+    data, errors = events_of(worker, "data"), events_of(worker, "error")
+    env.push("before", "during")
     gate.arrived.wait()
-    # A settle that is cut off at its commit is another story: the lease decides.
+    # A settle that is cut off at its commit is a different case: the lease decides.
     data.wait()
     server.stop(immediately=immediately)
     gate.open()
     errors.wait_for(lambda all: any(trouble.doing == "settle" for trouble in all))
     server.start()
     data.wait(2)
-    shop.push("after")
+    env.push("after")
     assert [done.item.payload for done in data.wait(3)] == ["before", "during", "after"]
-    assert (worker.status, worker.done, shop.counts.total) == ("running", 3, 0)
-    # A claim need not survive a crash: then it is as if it was never made.
+    assert (worker.status, worker.done, env.counts.total) == ("running", 3, 0)
+    # A claim need not survive a crash: then it is as if it had never been made.
     assert worker.lost <= immediately

@@ -1,4 +1,4 @@
 """Programs that tests run in processes of their own: ``python -m faults.children.<name>``.
 
-Each takes its arguments as one JSON object and keeps a ledger of what it does.
+Each gets its arguments as one JSON object and keeps an audit log of what it does.
 """

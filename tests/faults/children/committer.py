@@ -1,4 +1,4 @@
-"""Commits for as long as it lives."""
+"""Commits until it is killed."""
 
 import itertools
 import json
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import headrace
-from faults.waiting import orphanhood
-from headrace.testing.ledger import Ledger, body
+from faults.polling import orphanhood
+from headrace.testing.audit_log import AuditLog, body
 
 
 def plan(number: int, topics: Sequence[str]) -> list[str]:
@@ -17,22 +17,22 @@ def plan(number: int, topics: Sequence[str]) -> list[str]:
     return [[first], [first] * 3, [first, second, first]][number % 3]
 
 
-def commit(hr: headrace.Headrace, book: Ledger, name: str, wanted: Sequence[str]) -> None:
-    """One commit without a key, in the ledger before and after."""
+def commit(hr: headrace.Headrace, log: AuditLog, name: str, wanted: Sequence[str]) -> None:
+    """One commit without a key, recorded before and after."""
     entries = [(topic, body(name, place)) for place, topic in enumerate(wanted)]
-    book.intend(name, topics=list(wanted))
+    log.intend(name, topics=list(wanted))
     if len(entries) == 1:
         ids = [hr.commit(*entries[0])]
     elif len(set(wanted)) == 1:
         ids = hr.commit_many(wanted[0], [made for _, made in entries])
     else:
         ids = hr.commit(entries)
-    book.outcome(name, ids=ids)
+    log.outcome(name, ids=ids)
 
 
 def run(
     hr: headrace.Headrace,
-    book: Ledger,
+    log: AuditLog,
     name: str,
     topics: Sequence[str],
     is_over: Callable[[], bool],
@@ -40,12 +40,12 @@ def run(
     for number in itertools.count():
         if is_over():
             return
-        commit(hr, book, f"{name}-{number}", plan(number, topics))
+        commit(hr, log, f"{name}-{number}", plan(number, topics))
 
 
-def main(url: str, ledger: str, name: str, topics: list[str]) -> None:
-    with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
-        run(hr, book, name, topics, orphanhood())
+def main(url: str, log_path: str, name: str, topics: list[str]) -> None:
+    with AuditLog(Path(log_path)) as log, headrace.connect(url) as hr:
+        run(hr, log, name, topics, orphanhood())
 
 
 if __name__ == "__main__":

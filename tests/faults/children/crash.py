@@ -1,4 +1,4 @@
-"""Plays one scene several times, in a process each, that dies at one point of it."""
+"""Runs one crash case several times, each in a process that dies at one point of it."""
 
 import json
 import os
@@ -7,12 +7,12 @@ import sys
 
 import headrace
 from faults.children.forks import await_end, fork
-from faults.scenes import SCENES
+from faults.crash_cases import CASES
 
 
-def die(url: str, scene: str, stage: str, point: int | str) -> None:
-    """Play the scene and be killed at the point."""
-    played = SCENES[scene]
+def die(url: str, case: str, mark: str, point: int | str) -> None:
+    """Run the case and be killed at the point."""
+    played = CASES[case]
 
     def probe(operation: str, at: int | str) -> None:
         if operation == played.operation and at == point:
@@ -20,12 +20,12 @@ def die(url: str, scene: str, stage: str, point: int | str) -> None:
 
     with headrace.connect(url) as hr:
         hr._store.probe = probe
-        played.act(hr, stage)
+        played.act(hr, mark)
 
 
-def main(url: str, ledger: str, name: str, scene: str, stages: list[tuple[str, int | str]]) -> None:
-    for stage, point in stages:
-        await_end(fork(lambda s=stage, p=point: die(url, scene, s, p)), -signal.SIGKILL)
+def main(url: str, log_path: str, name: str, case: str, marks: list[tuple[str, int | str]]) -> None:
+    for mark, point in marks:
+        await_end(fork(lambda s=mark, p=point: die(url, case, s, p)), -signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Forks of a program that has one thread: processes that start at once."""
+"""Forks of a program with one thread: processes that start immediately."""
 
 import os
 import signal
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NoReturn
 
-# What ``connect`` imports when it is asked to: here, once, before any fork.
+# What ``connect`` imports on demand: here, once, before any fork.
 for driver in ("postgres.schema", "sqlite.store"):
     import_module(f"headrace.drivers.{driver}")
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Do some work in a child that then ends at once, without any tidying up."""
+    """Do some work in a child that then exits immediately, without any cleanup."""
     pid = os.fork()
     if pid == 0:
         _work_and_end(work)
@@ -30,13 +30,13 @@ def _work_and_end(work: Callable[[], object]) -> NoReturn:
 
 
 def await_end(pid: int, expected: int = 0) -> None:
-    """Wait for a child, and see that it ended as it should."""
+    """Wait for a child, and check that it ended as it should."""
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     assert code == expected, f"a child ended with {code}, not with {expected}"
 
 
 def kill(pid: int) -> None:
-    """SIGKILL; a child that had ended in any other way before has failed."""
+    """SIGKILL. A child that ended in any other way before has failed."""
     os.kill(pid, signal.SIGKILL)
     await_end(pid, -signal.SIGKILL)

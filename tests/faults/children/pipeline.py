@@ -1,4 +1,4 @@
-"""Runs a pipeline, until it is done or killed: at a point of an operation, or from outside."""
+"""Runs a pipeline until it is done or killed, at a point of an operation or from outside."""
 
 import json
 import os
@@ -18,30 +18,30 @@ TRIES = 4
 
 
 def work(body: dict[str, Any]) -> dict[str, Any]:
-    """Takes its time, so that it can be killed in the middle."""
+    """Takes some time, so that it can be killed in the middle."""
     if body["n"] == BAD:
         raise ValueError("bad")
     time.sleep(0.001)
     return {"n": body["n"]}
 
 
-def make(hr: headrace.Headrace, count: int = COUNT) -> headrace.SystemProc:
-    """The same pipeline for all; a record that it cannot process becomes a letter."""
-    return hr.system_proc(
+def make(hr: headrace.Headrace, count: int = COUNT) -> headrace.Pipeline:
+    """The same pipeline in all processes. A record that it cannot process becomes a dead letter."""
+    return hr.pipelines.create(
         "p",
         source="in",
         to="out",
         processor="faults.children.pipeline:work",
         count=count,
-        reclaim_timeout=TIMEOUT,
-        max_reclaims=TRIES,
-        on_max_reclaims_reached="dead_letter",
+        lease=TIMEOUT,
+        max_attempts=TRIES,
+        on_exhausted="dead_letter",
     )
 
 
 def main(
     url: str,
-    ledger: str,
+    log_path: str,
     name: str,
     point: tuple[str, int | str, int] | None = None,
 ) -> None:
@@ -49,13 +49,13 @@ def main(
         made = make(hr)
         if point is not None:
             hr._store.probe = _killer(*point)
-        with Path(ledger).open("a") as book:
-            book.write("begun\n")
+        with Path(log_path).open("a") as log:
+            log.write("begun\n")
         made.run_once(engine="inline")
 
 
 def _killer(operation: str, place: int | str, times: int) -> Any:
-    """Ends this process when it is there for the so manieth time."""
+    """Ends this process when it reaches the point for the given time."""
     left = times
 
     def probe(current: str, at: int | str) -> None:

@@ -1,4 +1,4 @@
-"""Pushes to a queue for as long as it lives."""
+"""Pushes to a queue until it is killed."""
 
 import itertools
 import json
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import headrace
-from faults.waiting import orphanhood
+from faults.polling import orphanhood
 from headrace.contract.items import PushCall
-from headrace.model.items import Document
-from headrace.testing.ledger import Ledger
-from headrace.testing.queue_ledger import content
+from headrace.model.queues.items import Document
+from headrace.testing.audit_log import AuditLog
+from headrace.testing.queue_audit_log import content
 
 
-def push(store: Any, book: Ledger, name: str, queue: str, number: int) -> None:
-    """One push, in the ledger before and after: one document, several, some with subjects."""
+def push(store: Any, log: AuditLog, name: str, queue: str, number: int) -> None:
+    """One push, recorded before and after: one document, several, some with subjects."""
     count = [1, 1, 3][number % 3]
     has_subject = random.random() < 0.3
     documents = tuple(
@@ -30,22 +30,22 @@ def push(store: Any, book: Ledger, name: str, queue: str, number: int) -> None:
         for place in range(count)
     )
     mode: Any = "upsert" if has_subject and number % 2 else "push"
-    book.intend(name, documents=count, queue=queue)
-    [pushed] = store.run(store.push([PushCall(queue=queue, documents=documents, mode=mode)]))
+    log.intend(name, documents=count, queue=queue)
+    [pushed] = store.run(store.queues.push([PushCall(queue=queue, documents=documents, mode=mode)]))
     assert not pushed.notes
-    book.outcome(name, ids=pushed.ids)
+    log.outcome(name, ids=pushed.ids)
 
 
-def run(store: Any, book: Ledger, name: str, queue: str, is_over: Callable[[], bool]) -> None:
+def run(store: Any, log: AuditLog, name: str, queue: str, is_over: Callable[[], bool]) -> None:
     for number in itertools.count():
         if is_over():
             return
-        push(store, book, f"{name}-{number}", queue, number)
+        push(store, log, f"{name}-{number}", queue, number)
 
 
-def main(url: str, ledger: str, name: str, queue: str) -> None:
-    with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
-        run(hr._store, book, name, queue, orphanhood())
+def main(url: str, log_path: str, name: str, queue: str) -> None:
+    with AuditLog(Path(log_path)) as log, headrace.connect(url) as hr:
+        run(hr._store, log, name, queue, orphanhood())
 
 
 if __name__ == "__main__":

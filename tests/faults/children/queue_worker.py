@@ -1,4 +1,4 @@
-"""Works on a queue with a real worker, and writes each item down."""
+"""Works on a queue with a real worker, and records each item."""
 
 import json
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import headrace
-from headrace.testing.ledger import Ledger
+from headrace.testing.audit_log import AuditLog
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -16,15 +16,15 @@ def main(arguments: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     name = arguments["name"]
     with (
-        Ledger(Path(arguments["ledger"])) as book,
+        AuditLog(Path(arguments["log_path"])) as log,
         headrace.connect(arguments["url"]) as hr,
     ):
 
         def handle(item: headrace.Item) -> None:
-            book.intend(f"{name}/{item.id}/{item.attempts}", item=item.id)
+            log.intend(f"{name}/{item.id}/{item.attempts}", item=item.id)
 
-        hr.register_worker("q", handle)
-        book.intend(f"{name}/ready")
+        hr.start_worker("q", handle)
+        log.intend(f"{name}/ready")
         over.wait()
 
 

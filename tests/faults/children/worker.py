@@ -1,4 +1,4 @@
-"""Claims, and acks or passes on what it claimed, for as long as it lives."""
+"""Claims records, and acks or forwards them, until it is killed."""
 
 import itertools
 import json
@@ -10,28 +10,28 @@ from pathlib import Path
 from typing import Literal
 
 import headrace
-from faults.waiting import orphanhood
+from faults.polling import orphanhood
 from headrace.errors import ClaimLost
-from headrace.testing.ledger import Entry, Ledger, check_order
+from headrace.testing.audit_log import AuditEntry, AuditLog, check_order
 
 Mode = Literal["ack", "ack_commit"]
 TIMEOUT = 0.1
 
 
 def target(proc: str) -> str:
-    """The topic that a proc passes records on to."""
+    """The topic to which a proc forwards records."""
     return f"{proc}-out"
 
 
 def make(hr: headrace.Headrace, proc: str, topic: str, timeout: float = TIMEOUT) -> headrace.Proc:
-    """A proc that outlives its workers: their claims run out soon, and it never gives up."""
-    return hr.proc(proc, topic=topic, reclaim_timeout=timeout, on_max_reclaims_reached="continue")
+    """A proc that outlives its workers: their claims expire soon, and it is never disabled."""
+    return hr.procs.create(proc, topic, lease=timeout, on_exhausted="continue")
 
 
-def settle(claim: headrace.Claim, book: Ledger, name: str, mode: Mode, seconds: float = 0) -> None:
-    """Work on a claim for some time and ack it, in the ledger before and after."""
+def settle(claim: headrace.Claim, log: AuditLog, name: str, mode: Mode, seconds: float = 0) -> None:
+    """Work on a claim for some time and ack it, recorded before and after."""
     assert claim.deadline is not None
-    book.intend(
+    log.intend(
         name,
         proc=claim.proc.name,
         first=claim[0].seq,
@@ -40,7 +40,7 @@ def settle(claim: headrace.Claim, book: Ledger, name: str, mode: Mode, seconds: 
     )
     time.sleep(seconds)
     ids: list[str] = []
-    book.send(name)
+    log.send(name)
     try:
         if mode == "ack":
             claim.ack()
@@ -48,22 +48,22 @@ def settle(claim: headrace.Claim, book: Ledger, name: str, mode: Mode, seconds: 
             out = target(claim.proc.name)
             ids = claim.ack_commit([(out, {"of": record.seq}) for record in claim]).ids
     except ClaimLost:
-        book.outcome(name, acked=False)
+        log.outcome(name, acked=False)
     else:
-        book.outcome(name, acked=True, ids=ids)
+        log.outcome(name, acked=True, ids=ids)
 
 
 def replenish(proc: headrace.Proc) -> None:
-    """Commit more if all is done; else another's claim is out, and soon over."""
+    """Commit more if everything is done. Otherwise another claim is in flight and expires soon."""
     if proc.lag().records:
         time.sleep(0.01)
     else:
-        proc._client.commit_many(proc.topic, [{}] * 50)
+        proc._client.commit_many(proc.info().topic, [{}] * 50)
 
 
 def run(
     proc: headrace.Proc,
-    book: Ledger,
+    log: AuditLog,
     name: str,
     mode: Mode,
     is_over: Callable[[], bool],
@@ -75,26 +75,27 @@ def run(
         if claim is None:
             replenish(proc)
             continue
-        # Now and then too late, when somebody else may have taken the claim over.
+        # Now and then too late, when another worker may have taken the claim over.
         seconds = random.choice([0, 0.001, 0.003, 0.01]) if random.random() < 0.9 else late
-        settle(claim, book, f"{name}-{next(numbers)}", mode, seconds)
+        settle(claim, log, f"{name}-{next(numbers)}", mode, seconds)
 
 
 def check_passed_on(
-    records: Sequence[headrace.Record], count: int, entries: Sequence[Entry]
+    records: Sequence[headrace.Record], count: int, entries: Sequence[AuditEntry]
 ) -> None:
-    """The target has one record for each of the first ``count``, under the ids told."""
+    """The target has one record for each of the first ``count``, under the ids that were
+    answered."""
     check_order(records)
     assert [record.body["of"] for record in records] == list(range(count))
     for entry in entries:
         if entry.outcome and entry.outcome["acked"]:
-            told = records[entry.intent["first"] : entry.intent["last"] + 1]
-            assert entry.outcome["ids"] == [record.id for record in told]
+            stored = records[entry.intent["first"] : entry.intent["last"] + 1]
+            assert entry.outcome["ids"] == [record.id for record in stored]
 
 
-def main(url: str, ledger: str, name: str, proc: str, mode: Mode) -> None:
-    with Ledger(Path(ledger)) as book, headrace.connect(url) as hr:
-        run(hr.proc(proc), book, name, mode, orphanhood(), late=TIMEOUT * 2)
+def main(url: str, log_path: str, name: str, proc: str, mode: Mode) -> None:
+    with AuditLog(Path(log_path)) as log, headrace.connect(url) as hr:
+        run(hr.proc(proc), log, name, mode, orphanhood(), late=TIMEOUT * 2)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Streaming queries from topic to topic, with faults at given batches.
 
-Runs until all records are written; a driver that is killed does not get that far. Each fault
-happens once: it leaves a file behind first. The driver is killed when all queries that want that
-have come to their batch.
+The program runs until all records are written. A driver that is killed does not get that far. Each
+fault happens once: it creates a file first. The driver is killed when all queries that want that
+have reached their batch.
 """
 
 import json
@@ -15,17 +15,17 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from headrace.pipelines.session import session, settings_for
 from headrace.pipelines.sink.adapters import StreamWriter
+from headrace.pipelines.spark_session import session, settings_for
 from pyspark_headrace import DefaultSource
 
-# As the other tests have it: quick to start, which is most of the work here.
+# As in the other tests: quick to start, which is most of the work here.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 120.0
 
 
 class FaultyWriter(StreamWriter):
-    """Writes as it should, except where a fault is planned."""
+    """Writes correctly, except where a fault is planned."""
 
     def __init__(self, given, schema, *, overwrite):
         own = {"folder", "faults", "others", "jvm"}
@@ -70,12 +70,12 @@ class FaultyWriter(StreamWriter):
 
         return super().write(failing())
 
-    def commit(self, messages, batchId):  # noqa: N803
+    def commit(self, messages, batchId):
         if self.is_due(batchId, "killed before the commit"):
             self.kill()
         if self.is_due(batchId, "killed during the commit"):
             self.store.probe = lambda operation, point: (
-                self.kill() if (operation, point) == ("publish", "commit") else None
+                self.kill() if (operation, point) == ("sinks.publish", "commit") else None
             )
         super().commit(messages, batchId)
         if self.is_due(batchId, "killed after the commit"):
@@ -89,7 +89,7 @@ class FaultySource(DefaultSource):
     def name(cls) -> str:
         return "faulty"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         return FaultyWriter(self.options, schema, overwrite=overwrite)
 
 
@@ -116,7 +116,7 @@ def main(queries):
 
 
 def start(spark, query, sink="headrace", **more):
-    """Copy topic ``in`` to topic ``out``, from where the checkpoint stands."""
+    """Copy topic ``in`` to topic ``out``, from the checkpoint on."""
     return (
         spark.readStream.format("headrace")
         .options(url=query["url"], topic="in", proc="reader", max_records_per_batch=query["batch"])
