@@ -6,7 +6,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from bench import queue_ours
-from bench.players import Figures, Pace
+from bench.contender import Figures, Pace
 
 from headrace import Doc, where
 
@@ -36,9 +36,9 @@ class Player(queue_ours.Player):
         """How many channels there are, and how claims take from them."""
         self._names = cycle([{"os": "linux", "n": n} for n in range(channels)])
         self._options = {"select": SELECTED, "quantum": quantum} if selects else {}
-        queue = self._hr.queue(self.queue)
         if registered and selects:
-            queue.register_selection(SELECTED)
+            self._hr.queues.create(self.queue, exist_ok=True)
+            self._hr.queue(self.queue).selections.register(SELECTED)
         for start in range(0, others, 1000):
             stop = min(start + 1000, others)
             self._push([0] * (stop - start), [{"os": "mac", "n": n} for n in range(start, stop)])
@@ -74,7 +74,7 @@ class Player(queue_ours.Player):
         pace = Pace(seconds, self.warm)
         while not pace.is_over:
             taken = self.take(size)
-            if not taken and not self._hr.stats(self.queue)[0].pending:
+            if not taken and not self._hr.queues.stats(self.queue)[0].pending:
                 break
             pace.count(taken)
         if not pace.counted:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import channel_ours, queue_ours
-from bench.players import Figures, Handle, stamped
+from bench.contender import Figures, Handle, stamped
 
-from headrace import ANY, Item, where
+from headrace import ANY, ClaimedItem, where
 from headrace.contract.limits import RuleRow
 from headrace.contract.op import Op
 from headrace.core.limits import rule_of
@@ -33,7 +33,7 @@ MATCHING: tuple[Mapping[str, Any], ...] = ({"os": "linux"}, {"os": ANY}, {"n": A
 class Player(channel_ours.Player):
     """Channels as there; what counts their items is said before they are filled."""
 
-    _held: Item
+    _held: ClaimedItem
     _pushed = 0
 
     def apply(self, rules: int, others: int = 0) -> None:
@@ -44,19 +44,19 @@ class Player(channel_ours.Player):
             RuleRow.of(rule_of(group_by, limit, queue=None, on="running", per=None, name=None))
             for group_by, limit in wanted
         ]
-        # All at once: each call would count anew what is there.
+        # In one call: each call would count the existing items again.
         store = self._hr._store  # noqa: SLF001  # clients make one rule at a time
-        store.run(store.create_limits(rows))
+        store.run(store.limits.create(rows))
 
     def bind(self, limit: int) -> None:
         """A rule that does bind: no more than that at a time."""
-        self._hr.create_limit({"os": "linux"}, limit, name="narrow")
+        self._hr.limits.create({"os": "linux"}, limit, name="narrow")
 
     def hold(self, **marks: Any) -> None:
-        """Take the only slot, and push an item that has to wait for it."""
+        """Claim the only slot, and push an item that has to wait for it."""
         queue = self._hr.queue(self.queue)
         queue.push(0, channel=HELD)
-        # It may have to wait for who has the slot, which is the handler of the last one.
+        # It may have to wait for the slot of the last handler.
         [self._held] = queue.claim(
             1, lease=queue_ours.LEASE_SECONDS, wait=PATIENCE_SECONDS, select=HOLDERS
         )
@@ -71,21 +71,21 @@ class Player(channel_ours.Player):
         return freed - self._pushed
 
     def serve(self, handle: Handle) -> None:
-        self._hr.register_worker(self.queue, lambda item: handle(item.payload), select=WAITERS)
+        self._hr.start_worker(self.queue, lambda item: handle(item.payload), select=WAITERS)
         threading.Event().wait()
 
     def worked(self, size: int, start: int, end: int) -> Figures:
         """How many no-op items a worker handles from one time to another, of a full queue."""
         taken = 0
 
-        def handle(item: Item) -> None:
+        def handle(item: ClaimedItem) -> None:
             nonlocal taken
             _ = item.payload
             if start <= time.monotonic_ns() < end:
                 taken += 1
 
         wishes = {name: value for name, value in self._options.items() if name == "select"}
-        worker = self._hr.register_worker(self.queue, handle, chunk=size, concurrency=1, **wishes)
+        worker = self._hr.start_worker(self.queue, handle, chunk=size, concurrency=1, **wishes)
         time.sleep(max(0, end - time.monotonic_ns()) / 1e9)
         worker.stop()
         return {"taken": float(taken)}
@@ -95,13 +95,13 @@ class Player(channel_ours.Player):
         and when handlers began and ended."""
         handlers: list[Span] = []
 
-        def handle(item: Item) -> None:
+        def handle(item: ClaimedItem) -> None:
             start = time.monotonic_ns()
             time.sleep(HANDLER_SECONDS)
             handlers.append((start, time.monotonic_ns()))
 
         slots = self._watched()
-        worker = self._hr.register_worker(self.queue, handle, concurrency=concurrency)
+        worker = self._hr.start_worker(self.queue, handle, concurrency=concurrency)
         time.sleep(SETTLING_SECONDS)
         start = time.monotonic_ns()
         time.sleep(seconds)
@@ -110,7 +110,8 @@ class Player(channel_ours.Player):
         return {"start": start, "end": end, "slots": slots, "handlers": handlers}
 
     def _watched(self) -> list[Span]:
-        """From when to when items are out: from the answer to the claim to that to the settle."""
+        """From when to when items are in flight: from the answer to the claim until the answer to
+        the settle."""
         found: list[Span] = []
         out: dict[int, int] = {}
         store = self._hr._store  # noqa: SLF001  # the worker's calls are timed from below
@@ -118,9 +119,9 @@ class Player(channel_ours.Player):
         def run(op: Op[Any]) -> Any:
             answer = type(store).run(store, op)
             now = time.monotonic_ns()
-            if op.name == "claim_items":
+            if op.name == "queues.claim":
                 out.update((item.id, now) for item in answer.items)
-            elif op.name == "settle":
+            elif op.name == "queues.settle":
                 found.extend((out.pop(settled.item), now) for settled in answer)
             return answer
 
@@ -128,5 +129,5 @@ class Player(channel_ours.Player):
         return found
 
     def waiting(self) -> int:
-        [stats] = self._hr.compute_stats(self.queue)
+        [stats] = self._hr.queues.stats(self.queue, exact=True)
         return stats.pending

@@ -17,8 +17,8 @@ from bench.cases import (
     limit_rates,
     limit_unused,
 )
+from bench.context import Case, Lab, Settings
 from bench.goals import Goal, Value, at_most, faster
-from bench.lab import Case, Lab, Settings
 from bench.run import Plan, run
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-from bench.lab import Facts, Lab, PeerMissing
+from bench.context import Facts, Lab, PeerMissing
 
 import headrace
 from headrace.testing.postgres import PostgresMissing, PrivatePostgres

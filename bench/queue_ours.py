@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from bench.bodies import slices
-from bench.lab import PeerMissing
+from bench.contender import BlockingPlayer, Figures, Handle, Pace
+from bench.context import PeerMissing
+from bench.old_names import with_present_names
 from bench.ours import SQLITE_DURABILITY
-from bench.players import BlockingPlayer, Figures, Handle, Pace
 
 import headrace
 
@@ -44,7 +45,7 @@ class Player(BlockingPlayer):
         self.durability = kind if is_sqlite else "fsync at commit"
         self.client = f"headrace {headrace.__version__}, {_driver(is_sqlite)}"
         self.queue = queue
-        self._hr = headrace.connect(where)
+        self._hr: Any = with_present_names(headrace.connect(where))
 
     def close(self) -> None:
         self._hr.close()
@@ -91,13 +92,13 @@ class Player(BlockingPlayer):
             if not left:
                 is_empty.set()
 
-        worker = self._hr.register_worker(self.queue, handle, chunk=A_CHUNK, concurrency=1)
+        worker = self._hr.start_worker(self.queue, handle, chunk=A_CHUNK, concurrency=1)
         is_empty.wait(10 * seconds + 30)
         worker.stop()
         return self.noted(pace)
 
     def serve(self, handle: Handle) -> None:
-        self._hr.register_worker(self.queue, lambda item: handle(item.payload))
+        self._hr.start_worker(self.queue, lambda item: handle(item.payload))
         threading.Event().wait()
 
     def pushers_rate(self, pushers: int, seconds: float) -> Figures:

@@ -11,8 +11,8 @@ from typing import Any
 
 from bench import ours
 from bench.cases import queue_growth, queue_held, queue_idle, queue_latency, queue_rates
+from bench.context import Case, Lab, Settings
 from bench.goals import Goal, Value, at_most, faster
-from bench.lab import Case, Lab, Settings
 from bench.peers import redis_streams
 from bench.run import Plan, run
 

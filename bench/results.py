@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.context import Contender
 from bench.goals import Goal, Value, Verdict
-from bench.lab import Contender
 from bench.measure import spread
 
 
@@ -46,7 +46,7 @@ class Results:
         self.samples[contender.key].append(sample)
 
     def fail(self, contender: Contender, error: Exception) -> None:
-        """From here on the contender is out; what it did before is not shown either."""
+        """From here on the contender is excluded. Its earlier figures are not shown either."""
         self.failures[contender.key] = f"failed: {type(error).__name__}: {error}"
         self.samples.pop(contender.key, None)
 

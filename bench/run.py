@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import chart, report
+from bench.context import Case, Contender, Lab, Settings
 from bench.goals import Goal
-from bench.lab import Case, Contender, Lab, Settings
 from bench.results import Results
 
 OUT = Path(__file__).parent / "out"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bench import ours
 from bench.cases import spark_pipeline, spark_read, spark_write
+from bench.context import Case, Settings
 from bench.goals import Goal, Value, at_most, faster
-from bench.lab import Case, Settings
 from bench.peers import spark
 from bench.run import Plan, run
 

@@ -8,8 +8,8 @@ from functools import partial
 
 from bench import ours
 from bench.cases import commit, growth, held_snapshot, live, one_record, read
+from bench.context import Case, Settings
 from bench.goals import Goal, Value, at_most, faster
-from bench.lab import Case, Settings
 from bench.peers import nats_jetstream, pipeproc, redis_streams
 from bench.run import Plan, run
 

@@ -1,1 +1,1 @@
-"""The cases: what is measured, and against whom."""
+"""The cases: what is measured, and against which contenders."""

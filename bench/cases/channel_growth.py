@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from bench import channel_ours, ours
-from bench.lab import Contender, Lab
+from bench.context import Contender, Lab
 from bench.measure import PostgresMeter, pages_read
 
 A_CLAIM = 100

@@ -7,8 +7,8 @@ from contextlib import closing
 
 from bench import channel_ours, ours
 from bench.cases.queue_held import snapshot
-from bench.lab import Contender, Lab
-from bench.players import Pace
+from bench.contender import Pace
+from bench.context import Contender, Lab
 
 A_CHUNK = 100
 CHANNELS = 100

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bench import ours
-from bench.lab import Contender, Facts, Lab, Sample
-from bench.playing import Kind, Process, Seat, playing
+from bench.context import Contender, Facts, Lab, Sample
+from bench.launcher import Kind, Process, Seat, playing
 
 A_CHUNK = 100
 KIND = Kind("bench.channel_ours")

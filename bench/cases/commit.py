@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import ours
 from bench.bodies import slices
-from bench.lab import Contender, Facts, Lab
+from bench.context import Contender, Facts, Lab
 from bench.measure import rate
 from bench.peers.pipeproc import PipeProc
 from bench.peers.redis_streams import RedisServer
@@ -31,15 +31,16 @@ def hundred(lab: Lab) -> Iterator[Contender]:
 
 
 def _postgres(lab: Lab, key: str, server: ours.Postgres, *, size: int) -> Contender:
-    return _headrace(lab, key, "PostgreSQL", server.at(f"commit_{size}"), server.facts, size)
+    return committing(lab, key, "PostgreSQL", server.at(f"commit_{size}"), server.facts, size)
 
 
 def _sqlite(lab: Lab, key: str, *, size: int) -> Contender:
     url = ours.sqlite_url(lab, f"commit-{size}")
-    return _headrace(lab, key, "SQLite safe", url, ours.sqlite_facts("safe"), size)
+    return committing(lab, key, "SQLite safe", url, ours.sqlite_facts("safe"), size)
 
 
-def _headrace(lab: Lab, key: str, store: str, url: str, facts: Facts, size: int) -> Contender:
+def committing(lab: Lab, key: str, store: str, url: str, facts: Facts, size: int) -> Contender:
+    """Headrace's own, at a URL."""
     hr = headrace.connect(url)
     lab.phase.callback(hr.close)
     batches = slices(lab.bodies, size)

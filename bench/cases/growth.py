@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench import ours
-from bench.lab import Contender, Facts, Lab
+from bench.context import Contender, Facts, Lab
 from bench.measure import PostgresMeter, pages_read
 
 import headrace
@@ -41,7 +41,7 @@ def contenders(lab: Lab) -> Iterator[Contender]:
 
 
 def _fill_all(lab: Lab, sizes: dict[str, int]) -> None:
-    """Fill all stores at once, each by a process of its own."""
+    """Fill all stores in parallel, each by a process of its own."""
     print(f"  filling topics with {sizes['many']:,} records", flush=True)
     urls = {size: [ours.sqlite_url(lab, size)] for size in sizes}
     try:
@@ -104,7 +104,7 @@ def _claim_and_ack(
     hr: headrace.Headrace, turn: int, count: int, server_cpu: Callable[[], float]
 ) -> float:
     """CPU microseconds of one claim of ten records with its ack, client and server together."""
-    proc = hr.proc(f"reader-{turn}", topic=TOPIC, offset=f":{count // 2}")
+    proc = hr.procs.create(f"reader-{turn}", TOPIC, offset=f":{count // 2}")
 
     def turns(times: int) -> None:
         for _ in range(times):
@@ -116,7 +116,7 @@ def _claim_and_ack(
     start = time.process_time() + server_cpu()
     turns(CLAIMS)
     spent = time.process_time() + server_cpu() - start
-    proc.destroy()
+    proc.delete()
     return spent / CLAIMS * 1e6
 
 

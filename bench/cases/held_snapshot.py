@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from bench import ours
 from bench.bodies import slices
-from bench.lab import Contender, Lab
+from bench.context import Contender, Lab
 from bench.measure import PostgresMeter, rate
 
 import headrace
@@ -57,7 +57,7 @@ def _postgres(lab: Lab, key: str, server: ours.Postgres, *, is_held: bool) -> Co
 @contextmanager
 def _commits_under_snapshot(lab: Lab, url: str) -> Iterator[None]:
     singles = slices(lab.bodies, 1)
-    # Not waiting for the disk: as many versions of rows, sooner.
+    # Without waiting for the flush: as many versions of rows, sooner.
     with headrace.connect(url, durability="relaxed") as hr, psycopg.connect(url) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holder.execute("select 1")

@@ -13,7 +13,7 @@ import headrace
 
 def main(url: str, topic: str) -> None:
     with headrace.connect(url) as hr:
-        length = hr.length(topic)
+        length = hr.topic(topic).length()
         step = max(1, length // 10)
         start = rss_mb()
         began = time.perf_counter()

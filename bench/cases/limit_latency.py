@@ -15,9 +15,9 @@ from bench.cases.channel_rates import STORES, place_of, players_of
 from bench.cases.limit_rates import KIND as LIMITS
 from bench.cases.limit_rates import under_limits
 from bench.cases.queue_latency import GAP_SECONDS, PATIENCE_SECONDS, WARM_ITEMS
-from bench.lab import Contender, Lab
+from bench.context import Contender, Lab
+from bench.launcher import Kind, Process
 from bench.measure import percentile
-from bench.playing import Kind, Process
 
 PLAIN = Kind("bench.queue_ours")
 Exchange = Callable[[Process, Process], float]
@@ -74,7 +74,7 @@ def _push_one(sender: Process, worker: Process) -> float:
 def _free_one(sender: Process, worker: Process) -> float:
     """Milliseconds from the completion that frees the slot to the handler that gets it."""
     sender.ask("hold", warm=False)
-    # The worker has seen meanwhile that there is no room.
+    # The worker has found meanwhile that no slot is free.
     _gap()
     waited: int = sender.ask("free")
     return _heard(worker) - waited / 1e6

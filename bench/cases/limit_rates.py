@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bench.cases.channel_rates import A_CHUNK, STORES, place_of, players_of, rates, words_for
-from bench.lab import Contender, Facts, Lab, Sample
-from bench.playing import Kind, Process, Seat
+from bench.context import Contender, Facts, Lab, Sample
+from bench.launcher import Kind, Process, Seat
 
 CHANNELS = 1000
 CROWD = 8
 KIND = Kind("bench.limit_ours")
-TROUPE = Kind("bench.troupe")
+TROUPE = Kind("bench.multi_contender")
 FASTEST = 30_000.0
 
 
@@ -53,7 +53,7 @@ def contenders(lab: Lab) -> Iterator[Contender]:
 
 
 def crowds(lab: Lab) -> Iterator[Contender]:
-    """One rule that counts the items of eight workers in one total."""
+    """One rule that counts the items of eight workers in one counter."""
     troupe = players_of(lab, "crowds", KIND.module, CROWD, TROUPE)
     for store in STORES:
         for rules in ("none", "one"):
@@ -115,5 +115,5 @@ def worked(lab: Lab, players: Sequence[Seat], channels: int, pace: float) -> Sam
 
 
 def under_limits(facts: Facts) -> Facts:
-    """Under a limit a claim waits for the disk, too."""
+    """Under a limit a claim waits for the flush, too."""
     return facts._replace(durability=facts.durability.replace("claim relaxed,", "claim and"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.cases.channel_rates import STORES, place_of, players_of
 from bench.cases.limit_rates import KIND, under_limits
-from bench.lab import Contender, Lab
+from bench.context import Contender, Lab
 from bench.limit_ours import HANDLER_SECONDS, SETTLING_SECONDS
 
 LIMIT = 4

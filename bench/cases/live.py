@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench import ours
-from bench.lab import Contender, Facts, Lab, PeerMissing
+from bench.context import Contender, Facts, Lab, PeerMissing
 from bench.lines import LineReader
 from bench.measure import percentile
 from bench.peers.pipeproc import PipeProc

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from bench import ours
 from bench.bodies import slices
-from bench.lab import Contender, Facts, Lab, PeerMissing
+from bench.context import Contender, Facts, Lab, PeerMissing
 from bench.measure import rate
 from bench.peers.pipeproc import PipeProc
 from bench.peers.redis_streams import RedisServer
@@ -61,14 +61,15 @@ def _one_caller(lab: Lab, key: str, title: str, url: str, facts: Facts) -> Conte
 
 def _postgres_async(lab: Lab, key: str, server: ours.Postgres, *, callers: int) -> Contender:
     def sample(turn: int) -> dict[str, float]:
-        work = _commit_from_tasks(lab, server.at("one"), f"async-{callers}-{turn}", callers)
+        work = commit_from_tasks(lab, server.at("one"), f"async-{callers}-{turn}", callers)
         return {"rate": asyncio.run(work)}
 
     who = "one asyncio caller" if callers == 1 else f"{callers} asyncio callers"
     return Contender(key, f"PostgreSQL, {who}", "records/s", server.facts, sample)
 
 
-async def _commit_from_tasks(lab: Lab, url: str, topic: str, callers: int) -> float:
+async def commit_from_tasks(lab: Lab, url: str, topic: str, callers: int) -> float:
+    """Records a second that tasks of one client commit, one at a time each."""
     async with await headrace.aconnect(url) as hr:
         singles = slices(lab.bodies, 1)
 

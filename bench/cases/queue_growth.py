@@ -12,10 +12,10 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from bench import ours, queue_ours
-from bench.contestants import KINDS
-from bench.lab import Contender, Facts, Lab, PeerMissing
+from bench.contenders import KINDS
+from bench.context import Contender, Facts, Lab, PeerMissing
+from bench.launcher import playing
 from bench.measure import PostgresMeter, pages_read
-from bench.playing import playing
 
 CLAIMS = 300
 WARM_CLAIMS = 20
@@ -51,7 +51,7 @@ def contenders(lab: Lab) -> Iterator[Contender]:
 
 
 def _fill_all(lab: Lab, sizes: dict[str, Size]) -> None:
-    """Fill all stores at once, each by a process of its own."""
+    """Fill all stores in parallel, each by a process of its own."""
     print(f"  filling queues with {sizes['many'].waiting:,} items", flush=True)
     urls = {size: [_sqlite_url(lab, size)] for size in sizes}
     try:
@@ -64,7 +64,7 @@ def _fill_all(lab: Lab, sizes: dict[str, Size]) -> None:
         fillers = []
         for size, wanted in sizes.items():
             for url in urls[size]:
-                # Not waiting for the disk: the same rows, sooner.
+                # Without waiting for the flush: the same rows, sooner.
                 relaxed = f"{url}{'&' if '?' in url else '?'}durability=relaxed"
                 kind = KINDS["headrace"]
                 filler = stack.enter_context(playing(lab, "fill", kind, relaxed))

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 
 import psycopg
 from bench import ours, queue_ours
-from bench.lab import Contender, Lab
+from bench.contender import Pace
+from bench.context import Contender, Lab
 from bench.measure import PostgresMeter
-from bench.players import Pace
 
 A_CHUNK = 100
 
@@ -71,7 +71,7 @@ def snapshot(url: str) -> Iterator[None]:
 
 
 def _work_off(url: str, count: int) -> None:
-    # Not waiting for the disk: as many versions of rows, sooner.
+    # Without waiting for the flush: as many versions of rows, sooner.
     with closing(queue_ours.Player(f"{url}?durability=relaxed")) as player:
         player.fill(count)
         while player.take(A_CHUNK):

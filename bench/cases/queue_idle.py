@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from bench.contestants import Place
-from bench.lab import Contender, Lab
+from bench.contenders import Place
+from bench.context import Contender, Lab
 from bench.measure import PostgresMeter, cpu_seconds_by_thread
-from bench.playing import Process
 
 NAMES = ("headrace", "headrace-sqlite", "pgqueuer", "procrastinate", "huey")
 SETTLED_SECONDS = 2.0
 
 
 class Watched:
-    """One idle worker."""
+    """One process that is idle, and its backends."""
 
-    def __init__(self, worker: Process, meter: PostgresMeter | None) -> None:
-        self._pid = worker.pid
+    def __init__(self, pid: int, meter: PostgresMeter | None) -> None:
+        self._pid = pid
         self._meter = meter
 
     def read(self) -> tuple[dict[str, float], float]:
@@ -27,7 +26,7 @@ class Watched:
 
 
 class Watch:
-    """All workers are watched at once: being idle, they are not in each other's way."""
+    """All workers are watched together: idle workers do not disturb each other."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -71,7 +70,7 @@ def _contender(lab: Lab, key: str, *, name: str, watch: Watch) -> Contender:
     if place.where.startswith("postgresql"):
         meter = PostgresMeter(place.where)
         lab.phase.callback(meter.close)
-    watch.add(key, Watched(worker, meter))
+    watch.add(key, Watched(worker.pid, meter))
 
     def sample(turn: int) -> dict[str, float]:
         return {"percent": watch.percent(turn, key)}

@@ -7,10 +7,10 @@ import random
 import time
 from collections.abc import Iterator
 
-from bench.contestants import Place
-from bench.lab import Contender, Lab
+from bench.contenders import Place
+from bench.context import Contender, Lab
+from bench.launcher import Process
 from bench.measure import percentile
-from bench.playing import Process
 
 GAP_SECONDS = (0.01, 0.03)
 PATIENCE_SECONDS = 15.0
@@ -40,8 +40,8 @@ def _contender(lab: Lab, key: str, *, name: str, items: int) -> Contender:
 
     def sample(turn: int) -> dict[str, float]:
         for _ in range(WARM_ITEMS):
-            _exchange(sender, worker, is_warm=True)
-        found = [_exchange(sender, worker, is_warm=False) for _ in range(items)]
+            exchange(sender, worker, is_warm=True)
+        found = [exchange(sender, worker, is_warm=False) for _ in range(items)]
         everything.extend(found)
         return {"p50": percentile(found, 50), "p95": percentile(found, 95)}
 
@@ -53,7 +53,7 @@ def _contender(lab: Lab, key: str, *, name: str, items: int) -> Contender:
     return Contender(key, title, "ms", place.facts(sender), sample, note=note)
 
 
-def _exchange(sender: Process, worker: Process, *, is_warm: bool) -> float:
+def exchange(sender: Process, worker: Process, *, is_warm: bool) -> float:
     """Milliseconds from push to handler. The next item waits until this one arrived."""
     time.sleep(random.uniform(*GAP_SECONDS))
     sender.ask("send", warm=is_warm)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bench.contestants import Place
-from bench.lab import Contender, Lab
+from bench.contenders import Place
+from bench.context import Contender, Lab
 
 ON_POSTGRES = ("headrace", "pgmq", "pgmq-asyncpg", "pgqueuer", "procrastinate", "bare")
 PUSHERS = 64

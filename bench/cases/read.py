@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench import ours
 from bench.bodies import slices
-from bench.lab import Contender, Facts, Lab
+from bench.context import Contender, Facts, Lab
 from bench.measure import rate
 from bench.peers.pipeproc import PipeProc
 from bench.peers.redis_streams import RedisServer
@@ -28,14 +28,15 @@ def contenders(lab: Lab) -> Iterator[Contender]:
 
 
 def _postgres(lab: Lab, key: str, server: ours.Postgres) -> Contender:
-    return _headrace(lab, key, "PostgreSQL", server.at("read"), server.facts)
+    return reading(lab, key, "PostgreSQL", server.at("read"), server.facts)
 
 
 def _sqlite(lab: Lab, key: str) -> Contender:
-    return _headrace(lab, key, "SQLite", ours.sqlite_url(lab, "read"), ours.sqlite_facts("safe"))
+    return reading(lab, key, "SQLite", ours.sqlite_url(lab, "read"), ours.sqlite_facts("safe"))
 
 
-def _headrace(lab: Lab, key: str, store: str, url: str, facts: Facts) -> Contender:
+def reading(lab: Lab, key: str, store: str, url: str, facts: Facts) -> Contender:
+    """Headrace's own, at a URL."""
     hr = headrace.connect(url)
     lab.phase.callback(hr.close)
     batches = slices(lab.bodies, A_COMMIT)

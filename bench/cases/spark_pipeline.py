@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import ours
 from bench.cases.spark_write import bodies
-from bench.lab import Contender, Lab
+from bench.context import Contender, Lab
 from bench.measure import percentile
 from bench.peers.spark import Spark, drained, timed
 
@@ -40,10 +40,10 @@ def end_to_end(lab: Lab) -> Iterator[Contender]:
     def piped(turn: int) -> dict[str, float]:
         with headrace.connect(url) as hr:
             name, to = f"pipeline-{turn}", f"piped-{turn}"
-            proc = hr.system_proc(name, source=IN, to=to, processor=handled, count=count)
+            proc = hr.pipelines.create(name, source=IN, to=to, processor=handled, count=count)
             found = timed(spark, server, count, lambda: proc.run_once(spark=spark.session))
-            assert hr.length(to) == count
-            proc.destroy()
+            assert hr.topic(to).length() == count
+            proc.delete()
         return found
 
     def parts(turn: int) -> dict[str, float]:
@@ -82,14 +82,14 @@ def _through(
 ) -> Callable[[int], dict[str, float]]:
     source, to = f"{name}-in", f"{name}-out"
     hr.commit(source, lab.bodies[0])
-    proc = hr.system_proc(name, source=source, to=to, processor=handled)
+    proc = hr.pipelines.create(name, source=source, to=to, processor=handled)
     proc.run_once(**options)
 
     def one(turn: int) -> float:
-        wanted = hr.topic_info(to).next_seq + 1
+        wanted = hr.topic(to).info().next_seq + 1
         hr.commit(source, lab.bodies[turn])
         start = time.perf_counter()
-        while hr.topic_info(to).next_seq < wanted:
+        while hr.topic(to).info().next_seq < wanted:
             if time.perf_counter() - start > WAIT_SECONDS:
                 raise TimeoutError(f"no result in topic {to}")
             time.sleep(0.0005)
@@ -123,7 +123,7 @@ def _bare(lab: Lab, spark: Spark) -> Callable[[int], dict[str, float]]:
 
 def _loop(lab: Lab, hr: headrace.Headrace) -> Callable[[int], dict[str, float]]:
     hr.commit("loop-in", lab.bodies[0])
-    proc = hr.proc("loop", topic="loop-in")
+    proc = hr.procs.create("loop", "loop-in")
     claim = proc.claim(1)
     assert claim is not None
     claim.ack()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench import ours
-from bench.lab import Contender, Facts, Lab
+from bench.context import Contender, Facts, Lab
 from bench.peers.spark import Spark, drained, timed
 
 import headrace

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from bench import ours
-from bench.lab import Contender, Facts, Lab
+from bench.context import Contender, Facts, Lab
 from bench.peers.spark import CORES, Spark, jdbc_options, timed
 
 import headrace
@@ -68,7 +68,7 @@ def _topic(
         topic = f"out-{turn}"
         found = timed(spark, server, count, lambda: writing.option("topic", topic).save())
         with headrace.connect(url) as hr:
-            assert hr.length(topic) == count
+            assert hr.topic(topic).length() == count
         return found
 
     shown = spark.facts(f"exactly once, {facts.durability}", facts.client, facts.server)

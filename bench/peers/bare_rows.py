@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import msgspec
 import uvloop
-from bench.players import AwaitingPlayer, libraries
+from bench.contender import AwaitingPlayer, libraries
 
 _encode = msgspec.json.Encoder().encode
 

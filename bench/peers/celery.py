@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import celery
-from bench.players import BlockingPlayer, Handle, libraries
+from bench.contender import BlockingPlayer, Handle, libraries
 
 
 class Player(BlockingPlayer):

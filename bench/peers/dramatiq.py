@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import dramatiq
-from bench.players import BlockingPlayer, Handle, libraries
+from bench.contender import BlockingPlayer, Handle, libraries
 from dramatiq.brokers.redis import RedisBroker
 
 

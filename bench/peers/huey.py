@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.players import BlockingPlayer, Handle, libraries
+from bench.contender import BlockingPlayer, Handle, libraries
 from huey import SqliteHuey
 
 

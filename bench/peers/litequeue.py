@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from bench.players import BlockingPlayer, libraries, new_file
+from bench.contender import BlockingPlayer, libraries, new_file
 from litequeue import LiteQueue
 
 _encode = msgspec.json.Encoder().encode

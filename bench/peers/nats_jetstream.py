@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import nats
-from bench.lab import Facts, Lab
+from bench.context import Facts, Lab
 from bench.peers import servers
 
 _encode = msgspec.json.Encoder().encode

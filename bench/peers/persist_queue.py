@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.players import BlockingPlayer, libraries, new_file
+from bench.contender import BlockingPlayer, libraries, new_file
 from persistqueue import Empty, SQLiteAckQueue
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from bench.players import BlockingPlayer, libraries
+from bench.contender import BlockingPlayer, libraries
 from pgmq import PGMQueue
 from pgmq.install import get_embedded_sql_version, install_pgmq_from_sql
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import asyncpg
 import msgspec
+from bench.contender import AwaitingPlayer, libraries
 from bench.peers.pgmq import HIDDEN_SECONDS, QUEUE, install
-from bench.players import AwaitingPlayer, libraries
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -24,7 +24,7 @@ class Player(AwaitingPlayer):
 
     async def _open(self) -> None:
         connection = await asyncpg.connect(self.where)
-        # Prepared once, as anyone would who is after speed.
+        # Prepared once, as a user who needs speed would.
         self._send_one = await connection.prepare(f"select pgmq.send('{QUEUE}', $1::jsonb)")
         self._send_many = await connection.prepare(
             f"select pgmq.send_batch('{QUEUE}', $1::jsonb[])"

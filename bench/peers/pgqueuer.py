@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import msgspec
 import uvloop
-from bench.players import AwaitingPlayer, Figures, Handle, Pace, libraries
+from bench.contender import AwaitingPlayer, Figures, Handle, Pace, libraries
 from pgqueuer import PgQueuer
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import procrastinate
-from bench.players import BlockingPlayer, Figures, Handle, Pace, libraries
+from bench.contender import BlockingPlayer, Figures, Handle, Pace, libraries
 from procrastinate import jobs
 from procrastinate.worker import Worker
 

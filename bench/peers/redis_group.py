@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import redis
-from bench.players import BlockingPlayer, Handle, libraries
+from bench.contender import BlockingPlayer, Handle, libraries
 
 STREAM, GROUP = "orders", "workers"
 BLOCK_MS = 5_000

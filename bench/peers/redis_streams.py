@@ -9,7 +9,7 @@ from typing import Any
 import hiredis
 import msgspec
 import redis
-from bench.lab import Facts, Lab
+from bench.context import Facts, Lab
 from bench.peers import servers
 from redis._parsers import _RESP2Parser
 from redis.connection import DefaultParser, Encoder, PythonRespSerializer

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.lab import PeerMissing
+from bench.context import PeerMissing
 
 PEERS = Path(__file__).parents[1] / "out" / "peers"
 DOWNLOAD_SECONDS = 300

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from bench.lab import Facts, Lab
+from bench.context import Facts, Lab
 from bench.ours import Postgres
 from bench.peers.servers import unpacked
 
@@ -57,7 +57,7 @@ class Spark:
     def cpu(self, server: Postgres | None = None) -> float:
         """CPU seconds of Spark, its Pythons and the server's processes, since they started."""
         roots = [self._pid] if server is None else [self._pid, server.pid]
-        return sum(_tree_seconds(pid) for pid in roots)
+        return sum(tree_seconds(pid) for pid in roots)
 
 
 def jdbc_options(server: Postgres, table: str) -> dict[str, str]:
@@ -68,7 +68,7 @@ def jdbc_options(server: Postgres, table: str) -> dict[str, str]:
         "password": parts.password or "",
         "driver": "org.postgresql.Driver",
         "dbtable": table,
-        # Without it the driver takes all rows into memory at once.
+        # Without it the driver loads all rows into memory.
         "fetchsize": "10000",
     }
 
@@ -97,7 +97,7 @@ def start(lab: Lab) -> Iterator[Spark]:
         spark.session.stop()
 
 
-def _tree_seconds(pid: int) -> float:
+def tree_seconds(pid: int) -> float:
     """CPU of a process, of its descendants, and of those of them that are gone."""
     parents: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}

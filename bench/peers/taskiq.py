@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.players import AwaitingPlayer, Handle, libraries
+from bench.contender import AwaitingPlayer, Handle, libraries
 from taskiq.api import run_receiver_task
 from taskiq_redis import RedisStreamBroker
 

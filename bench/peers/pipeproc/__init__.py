@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from bench.lab import Facts, Lab, PeerMissing
+from bench.context import Facts, Lab, PeerMissing
 from bench.lines import LineReader
 from bench.peers.servers import PEERS
 
@@ -33,6 +33,10 @@ class PipeProc:
     def rate(self, what: str, topic: str, size: int, seconds: float) -> float:
         """Records a second, ``commit`` or ``range``, ``size`` at a time."""
         return self._driver.ask(do=what, topic=topic, size=size, seconds=seconds)["rate"]
+
+    def callers_rate(self, topic: str, callers: int, seconds: float) -> float:
+        """Records a second that concurrent callers of one client commit, one at a time each."""
+        return self._driver.ask(do="callers", topic=topic, callers=callers, seconds=seconds)["rate"]
 
     def fill(self, topic: str, count: int) -> None:
         self._driver.ask(do="fill", topic=topic, count=count)

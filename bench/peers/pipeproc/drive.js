@@ -44,6 +44,19 @@ const commands = {
             return size;
         });
     },
+    async callers({ topic, callers, seconds }) {
+        const one = () => client.commit(entries(topic, 1)[0]);
+        await one();
+        const start = now();
+        let done = 0;
+        await Promise.all(Array.from({ length: callers }, async () => {
+            while (now() - start < seconds * 1e9) {
+                await one();
+                done += 1;
+            }
+        }));
+        return { rate: done / ((now() - start) / 1e9) };
+    },
     async fill({ topic, count }) {
         for (let done = 0; done < count; done += 1000) await client.commit(entries(topic, 1000));
         return {};

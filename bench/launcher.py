@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.lab import Lab, PeerMissing
+from bench.context import Lab, PeerMissing
 from bench.lines import LineReader
 from bench.peers.servers import PEERS
 
@@ -72,7 +72,7 @@ class Process:
 
 
 class Seat:
-    """One place of a troupe's process (see ``bench.troupe``), asked as if it were a process."""
+    """One place of a troupe's process (see ``bench.multi_contender``), asked as if it were a process."""
 
     def __init__(self, process: Process, where: str) -> None:
         self._process = process
@@ -99,7 +99,7 @@ def playing(lab: Lab, name: str, kind: Kind, where: str) -> Iterator[Process]:
     places += filter(None, [os.environ.get("PYTHONPATH")])
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.players", kind.module, where],
+            [sys.executable, "-m", "bench.contender", kind.module, where],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,

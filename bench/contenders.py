@@ -10,9 +10,9 @@ import sqlite3
 from importlib.metadata import version
 
 from bench import ours
-from bench.lab import Facts, Lab
+from bench.context import Facts, Lab
+from bench.launcher import Kind, Process, playing
 from bench.peers.redis_streams import RedisServer
-from bench.playing import Kind, Process, playing
 
 # Ours: its part in C is shared, and fits no other version.
 _PSYCOPG = f"psycopg[binary]=={version('psycopg')}"
@@ -48,7 +48,7 @@ TITLES = {
 
 
 class Place:
-    """Where one contestant of one case keeps its queue: nobody else is there."""
+    """Where one contender of one case keeps its queue: nobody else is there."""
 
     def __init__(self, lab: Lab, name: str, case: str) -> None:
         self._lab = lab

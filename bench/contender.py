@@ -1,6 +1,6 @@
 """A queue in a process of its own, and what can be asked of it.
 
-``python -m bench.players MODULE WHERE`` opens ``MODULE.Player(WHERE)``, then reads lines of
+``python -m bench.contender MODULE WHERE`` opens ``MODULE.Player(WHERE)``, then reads lines of
 JSON and answers each with one. A process each keeps one peer's event loop, threads and
 garbage out of another's figures. What a player cannot do, it has no method for.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bench.bodies import pool, slices
-from bench.lab import PeerMissing
+from bench.context import PeerMissing
 
 Handle = Callable[[Any], None]
 """What a worker does with the body of an item."""
@@ -149,7 +149,7 @@ class AwaitingPlayer(QueuePlayer):
         return figures
 
     async def _push_rate(self, size: int, seconds: float) -> Figures:
-        # One coroutine for all of it: to start the loop anew for each push would cost the peer.
+        # One coroutine for all pushes: starting the loop for each would cost the peer.
         batches = self.slices(size)
         await self.push(next(batches))
         gc.collect()
