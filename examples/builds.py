@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 
 import headrace
-from headrace import ANY, Query, where
+from headrace import ANY, where
+from headrace.types import Query
 
 # What a Linux runner asks for, as Willow's own document has it.
 ON_LINUX = """
@@ -20,16 +21,18 @@ ON_LINUX = """
 
 def set_up(hr: headrace.Headrace) -> headrace.Queue:
     """The queue, and the rules for what runs."""
-    hr.create_limit({"repo": ANY, "branch": ANY}, 1, name="one-per-branch")
-    hr.override_limit("one-per-branch", {"repo": "willow", "branch": "main"}, -1)
-    hr.create_limit({"os": ANY}, 0, name="systems")
-    hr.override_limit("systems", {"os": "linux"}, -1)
-    hr.override_limit("systems", {"os": "windows", "branch": "main"}, -1)
-    hr.override_limit("systems", {"os": "mac", "branch": "main"}, -1)
-    return hr.queue("git-commits", max_items=50)
+    hr.limits.create({"repo": ANY, "branch": ANY}, 1, name="one-per-branch")
+    hr.limits.override("one-per-branch", {"repo": "willow", "branch": "main"}, -1)
+    hr.limits.create({"os": ANY}, 0, name="systems")
+    hr.limits.override("systems", {"os": "linux"}, -1)
+    hr.limits.override("systems", {"os": "windows", "branch": "main"}, -1)
+    hr.limits.override("systems", {"os": "mac", "branch": "main"}, -1)
+    return hr.queues.create("git-commits", max_items=50, exist_ok=True)
 
 
-def push(commits: headrace.Queue, commit: str, branch: str, system: str) -> headrace.PushResult:
+def push(
+    commits: headrace.Queue, commit: str, branch: str, system: str
+) -> headrace.types.PushResult:
     """A commit to be built; a newer one takes its place while nobody builds it."""
     return commits.push(
         commit,
@@ -37,11 +40,11 @@ def push(commits: headrace.Queue, commit: str, branch: str, system: str) -> head
         updateable=True,
         retry_position="front",
         max_attempts=2,
-        timeout=60,
+        lease=60,
     )
 
 
-def build(commits: headrace.Queue, select: Query) -> headrace.Item | None:
+def build(commits: headrace.Queue, select: Query) -> headrace.ClaimedItem | None:
     """What a runner does: take the next commit that it may build."""
     return next(iter(commits.claim(select=select)), None)
 
@@ -77,7 +80,7 @@ def story(hr: headrace.Headrace) -> Iterator[str]:
     yield f"c1 is done, and linux builds {after.payload if after else 'nothing'}"
 
 
-def reason(commits: headrace.Queue, pushed: headrace.PushResult) -> str:
+def reason(commits: headrace.Queue, pushed: headrace.types.PushResult) -> str:
     """Which limit an item waits for."""
     reasons = commits.why(pushed.id).reasons
     return next((words for words in reasons if "limit" in words), "nothing holds it back")

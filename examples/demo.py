@@ -23,7 +23,7 @@ def invoice(order: dict) -> dict:
 with tempfile.TemporaryDirectory() as folder, headrace.connect(f"sqlite:///{folder}/shop.db") as hr:
     print(f"1. connect   {hr}: topics, queues and procs in one file, no server")
     spark = session("demo")
-    billing = hr.system_proc(
+    billing = hr.pipelines.create(
         "billing", source="orders", to="invoices", processor=invoice, count=20_000
     )
     hr.commit_many("orders", orders(0, 1))
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder, headrace.connect(f"sqlite:///{fold
         for number in range(1, ORDERS, 1000):
             hr.commit_many("orders", orders(number, number + 1000))
         print(f"3. commit    {speed(started)} to the topic 'orders', each call safe on disk")
-        hr.wait_for_procs(billing)
+        hr.procs.wait_idle(billing)
         print(f"4. pipeline  {speed(started)} on to the topic 'invoices', each exactly once")
 
     # The windowed aggregate: what was sold in each hour, from a topic into a queue.
@@ -49,16 +49,16 @@ with tempfile.TemporaryDirectory() as folder, headrace.connect(f"sqlite:///{fold
     stream = reports.writeStream.format("headrace").outputMode("complete").options(**target)
     stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     stream.start().awaitTermination()
-    waiting = hr.compute_stats("reports")[0].pending
+    waiting = hr.queues.stats("reports", exact=True)[0].pending
     print(f"5. stream    summed up per hour and item: {waiting} reports in the queue 'reports'")
 
     handled: Queue[dict] = Queue()
-    hr.register_worker("reports", lambda item: handled.put(item.payload))
+    hr.start_worker("reports", lambda item: handled.put(item.payload))
     done = [handled.get(timeout=30) for _ in range(waiting)]
     sums = Counter({(row["hour"], row["item"]): row["eur"] for row in done})
     print(f"6. worker    handled all of them: {sums.total():,} EUR sold")
 
     billed = sum(bill.body["eur"] for bill in hr.iterate("invoices"))
-    assert (hr.length("invoices"), billed) == (ORDERS, sums.total()), "lost or doubled"
+    assert (hr.topic("invoices").length(), billed) == (ORDERS, sums.total()), "lost or doubled"
     spark.stop()
 show(sums)
